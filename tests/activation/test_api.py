@@ -79,8 +79,7 @@ def test_a_function_that_a_release_does_not_have(
     assert "ptxla.gelu" in composites.active()
     (message,) = [m for m in caplog.messages if "modeling_llama:apply_rotary_pos_emb" in m]
     assert "has no apply_rotary_pos_emb in this release of transformers; turn" in message
-    entry = message.partition(" does not catch ")[0]
-    name = entry.removeprefix("ptxla.")
+    name = message.partition(" does not catch ")[0].removeprefix("ptxla.")
     assert message.endswith(f"turn the entry off with -{name} to silence this warning")
     composites.disable()
     caplog.clear()

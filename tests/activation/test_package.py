@@ -80,8 +80,7 @@ def test_hooks_and_export_work_without_the_packages_of_the_command_line() -> Non
     version = importlib.metadata.version("torch-xla-composites")
     assert done.stdout == f"{{'ptxla.gelu': 1}} {version}\n", done.stderr
     install = "pip install '.[cli]' in a clone of torch-xla-composites"
-    needed = f"error: the command line needs typer; {install}\n"
-    assert done.stderr.endswith(needed)
+    assert done.stderr.endswith(f"error: the command line needs typer; {install}\n")
     assert done.code == 1
 
 

@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from composites_testing.command_line import invoke
 
 from composites.decompositions import choose
 from lowering import activation
-from lowering.cli.app import app
 from lowering.verification.subjects import all_subjects
 
 FUNCTIONS = """
@@ -38,10 +37,6 @@ def files(module_folder: Path, monkeypatch: pytest.MonkeyPatch, nothing_on: None
     monkeypatch.setenv("PYTHONPATH", str(module_folder), prepend=":")
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", "umbra.yaml")
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def invoke(*arguments: str, **variables: str) -> Result:
-    return CliRunner().invoke(app, arguments, env=variables)
 
 
 def test_list() -> None:

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composites_testing.command_line import invoke
 from composites_testing.packages import install
 from composites_testing.processes import run_python
-from typer.testing import CliRunner
 
 from composites.installed import installed as real
 from lowering.cli import doctor
-from lowering.cli.app import app
 
 TORCH = """
 from importlib.metadata import entry_points
@@ -34,7 +33,7 @@ GOOD = "schema: 1\nnamespace: umbra\ncomposites:\n  gelu: {op: aten::gelu}\n"
 
 def examine(*arguments: str, **environment: str | None) -> dict[str, dict[str, str]]:
     """The first finding on each subject."""
-    result = CliRunner().invoke(app, ["doctor", "--json", *arguments], env=environment)
+    result = invoke("doctor", "--json", *arguments, **environment)
     assert result.stderr == ""
     printed = json.loads(result.stdout)
     problems = [f for f in printed["findings"] if f["level"] == "problem"]
@@ -135,7 +134,7 @@ def test_a_module_that_shadows_the_package(name: str, tmp_path: Path) -> None:
 def test_without_torch(allowlist: str, modules: Callable[..., Path]) -> None:
     """Files can be inspected and lowered without it, so this is no problem by itself."""
     modules(torch=MISSING)
-    result = CliRunner().invoke(app, ["doctor"], env={"XLA_COMPOSITE_OP": allowlist})
+    result = invoke("doctor", XLA_COMPOSITE_OP=allowlist)
     level = "problem" if allowlist else "warning"
     lines = [" ".join(line.strip("│").split()) for line in result.stdout.splitlines()]
     text = "import torch │ fails: ModuleNotFoundError: No module named 'torch'"
@@ -170,8 +169,7 @@ def test_a_torch_that_breaks(modules: Callable[..., Path], monkeypatch: pytest.M
 
 @pytest.mark.process
 def test_a_plugin_that_breaks(modules: Callable[..., Path]) -> None:
-    folder = modules(torch=TORCH, other_plugin="import nothing_like_it")
-    info = folder / "other-1.0.dist-info"
+    info = modules(torch=TORCH, other_plugin="import nothing_like_it") / "other-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[torch.backends]\nother = other_plugin:load\n")

@@ -7,20 +7,21 @@ import sysconfig
 import tomllib
 import venv
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from composites_testing.command_line import invoke
 from composites_testing.golden import check_cases
 from composites_testing.processes import Finished, run, run_python
-from typer.testing import CliRunner, Result
 
 import composites
 from composites.registry.document import json_schema
-from lowering.cli.app import app
 
 ROOT = Path(__file__).parents[2]
+init = partial(invoke, "init")
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +30,6 @@ def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     yield
     remains = [path.name for path in tmp_path.rglob(".composites-*")]
     assert not remains, "temporary files are left"
-
-
-def init(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["init", *arguments])
 
 
 def refused(*arguments: str) -> str:
@@ -213,8 +210,7 @@ def test_the_whole_path(environment: Environment, tmp_path: Path) -> None:
     ):
         assert line in done.stdout, done.stdout
     assert (tmp_path / "package" / "registry.lock").exists()
-    left = environment.run("pip", "show", "acme")
-    assert left.code == 1
+    assert environment.run("pip", "show", "acme").code == 1
 
 
 @pytest.mark.exhaustive  # 1 minute

@@ -5,11 +5,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from composites_testing.command_line import invoke
 from composites_testing.json_schema import accepts
 from composites_testing.selection import variants
-from typer.testing import CliRunner
 
-from lowering.cli.app import app
 from lowering.cli.schemas import OUTPUTS
 from lowering.export.dimensions import Dimension
 from lowering.export.manifest import Manifest, Value
@@ -90,7 +89,7 @@ MADE = {"manifest.json": [MANIFEST.text], "run": [Stats({"gelu": ENTRY}, CHECKS)
 def printed(command: str, call: str) -> str:
     """The JSON that a command writes; an exit code of 1 is that of problems in it."""
     line, file = WRITTEN.get(command, (f"{command} {{}} --json", ""))
-    result = CliRunner().invoke(app, shlex.split(line.format(call)))
+    result = invoke(*shlex.split(line.format(call)))
     assert result.exit_code in (0, 1), result.output
     return Path(file).read_text() if file else result.stdout
 
@@ -103,7 +102,7 @@ def test_schema(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    schema = json.loads(CliRunner().invoke(app, ["schema", command]).stdout)
+    schema = json.loads(invoke("schema", command).stdout)
     for text in (*(printed(command, call) for call in CALLS[command]), *MADE.get(command, ())):
         assert accepts(schema, json.loads(text, parse_constant=pytest.fail), closed=True), text
     assert not accepts(schema, {"another": 1}, closed=True)

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composites_testing.command_line import invoke
 from composites_testing.golden import check_cases
 from composites_testing.packages import install, returning
 from composites_testing.selection import variants
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import composites
 from composites.registry.builtin import builtin_registry_path
-from lowering.cli.app import app
 from lowering.frontends.chosen import is_installed
 from lowering.generated import ptxla
 
@@ -42,13 +42,9 @@ def file(module_folder: Path) -> Path:
     return path
 
 
-def invoke(*arguments: str, **environment: str) -> Result:
-    return CliRunner().invoke(app, ["show", *arguments], env=environment)
-
-
 def shown(*arguments: str, **environment: str) -> dict[str, Any]:
     """The one entry that the command describes as JSON."""
-    result = invoke(*arguments, "--json", **environment)
+    result = invoke("show", *arguments, "--json", **environment)
     assert result.exit_code == 0, result.output
     (entry,) = json.loads(result.stdout)["composites"]
     return dict(entry)
@@ -69,7 +65,7 @@ def test_what_is_shown(file: Path) -> None:
 
     def show(parts: Mapping[str, str]) -> str:
         file.write_text(parts[""])
-        result = invoke(*parts["arguments"].split(), "--registry", str(file))
+        result = invoke("show", *parts["arguments"].split(), "--registry", str(file))
         about, _, program = result.stdout.partition("\n\n")
         calls = [line.strip() for line in program.splitlines() if " stablehlo.composite " in line]
         others = [] if calls else [program]
@@ -91,7 +87,7 @@ def test_lists_of_tensors(file: Path) -> None:
     assert [operand["variadic"] for operand in entry["contract"]["operands"]] == [True, True]
     assert entry["tolerance"] == {"f64": 1e-9, "f32": 2e-5, "f16": 1e-2, "bf16": 0.1}
     assert "operand_segment_sizes = dense<2> : tensor<2xi64>" in entry["stablehlo"]
-    assert entry["stablehlo"] in invoke("umbra.add", "--registry", str(file)).stdout
+    assert entry["stablehlo"] in invoke("show", "umbra.add", "--registry", str(file)).stdout
 
 
 def test_targets_are_those_that_take_the_example_call() -> None:
@@ -105,8 +101,8 @@ def test_the_hook_is_the_one_that_is_installed() -> None:
     source = Path(str(ptxla.__file__)).read_text()
     assert entry["hook"].startswith("def rms_norm(_composite")
     assert entry["hook"].rstrip() in source
-    assert entry["hook"] in invoke("rms_norm", "--hook").stdout
-    assert "def rms_norm" not in invoke("rms_norm").stdout
+    assert entry["hook"] in invoke("show", "rms_norm", "--hook").stdout
+    assert "def rms_norm" not in invoke("show", "rms_norm").stdout
 
 
 @variants("way", ["option", "variable", "package"])
@@ -115,7 +111,7 @@ def test_a_vendors_entry(way: str, file: Path, monkeypatch: pytest.MonkeyPatch) 
         install(file.parent, "umbra-ops", monkeypatch, umbra_ops=returning(file))
     arguments = ["--registry", str(file)] if way == "option" else []
     environment = {"XLA_COMPOSITE_REGISTRY": str(file)} if way == "variable" else {}
-    text = facts(invoke("gelu_tanh", *arguments, **environment))
+    text = facts(invoke("show", "gelu_tanh", *arguments, **environment))
     package = " (package umbra-ops)" if way == "package" else ""
     named = "" if way == "package" else f"XLA_COMPOSITE_REGISTRY={file} "
     assert text["entry"] == [f"umbra.gelu_tanh, {file}:4{package}"]
@@ -132,7 +128,7 @@ def test_a_vendors_entry(way: str, file: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     assert "version = 3 : i32} : (tensor<2x3xbf16>)" in entry["stablehlo"]
     assert '"umbra.gelu_tanh_backward" ' in entry["stablehlo_of_backward"]
-    printed = invoke("gelu_tanh", *arguments, **environment).stdout
+    printed = invoke("show", "gelu_tanh", *arguments, **environment).stdout
     assert entry["stablehlo"] in printed
     assert entry["stablehlo_of_backward"] in printed
     assert composites.active() == ()

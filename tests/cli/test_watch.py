@@ -3,9 +3,7 @@
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from lowering.cli.app import app
+from composites_testing.command_line import invoke
 
 SOURCES = {
     "lib/legalize.cc": """
@@ -34,7 +32,7 @@ def test_differences(tmp_path: Path) -> None:
     registry.write_text(REGISTRY)
 
     def watched(*arguments: str) -> tuple[int, str]:
-        result = CliRunner().invoke(app, ["watch", *arguments, "--sources", str(tmp_path)])
+        result = invoke("watch", *arguments, "--sources", tmp_path)
         return result.exit_code, result.stdout
 
     code, text = watched(str(registry), "--json")
@@ -62,6 +60,6 @@ def test_differences(tmp_path: Path) -> None:
         (registry, empty, f"error: {empty} has no source files (.c, .cc, "),
         (wrong, tmp_path, f"{wrong}:1: cannot be read: No such file or directory\n"),
     ):
-        result = CliRunner().invoke(app, ["watch", str(file), "--sources", str(folder)])
+        result = invoke("watch", file, "--sources", folder)
         assert result.exit_code == 2
         assert result.stderr.startswith(message)

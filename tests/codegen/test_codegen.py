@@ -77,8 +77,7 @@ def test_hostile_text_stays_text(text: str) -> None:
     registry = parse_registry(source, f"{text}.yaml")
     generated = generate(registry, registry.source)
     (expression,) = expressions_of(registry.composites[0], find_operator("aten::gelu"))
-    tree = ast.parse(f"{generated}\n_condition = {expression}\n")
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(ast.parse(f"{generated}\n_condition = {expression}\n")))
     assert text in {node.value for node in nodes if isinstance(node, ast.Constant)}
     assert "__import__" not in {node.id for node in nodes if isinstance(node, ast.Name)}
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]

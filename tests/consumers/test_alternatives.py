@@ -27,8 +27,7 @@ class Attention(torch.nn.Module):
         self.inputs = torch.nn.Linear(16, 48)
 
     def forward(self, x: Tensor) -> Tensor:
-        heads = self.inputs(x).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
-        query, key, value = heads
+        query, key, value = self.inputs(x).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
         return F.scaled_dot_product_attention(query, key, value, is_causal=True).sin().sum()
 
 
@@ -110,8 +109,7 @@ class Classes(torch.nn.Module):
     def forward(self, words: Tensor) -> Tensor:
         x = self.norm(self.table(words))
         x = F.scaled_dot_product_attention(x, x, x, is_causal=True)
-        logits = (x @ self.table.weight.T).flatten(0, 1)
-        return F.cross_entropy(logits, words.flatten())
+        return F.cross_entropy((x @ self.table.weight.T).flatten(0, 1), words.flatten())
 
 
 class Norms(torch.nn.Module):

@@ -12,16 +12,7 @@ from composites_testing.modules import Calling
 from composites_testing.selection import exhaustive
 
 import composites
-from lowering.stablehlo import (
-    Module,
-    bind,
-    clean,
-    compare,
-    compile_module,
-    compute_in_f64,
-    run,
-    to_custom_call,
-)
+from lowering import stablehlo
 from lowering.stablehlo.comparison.difference import error
 from lowering.stablehlo.comparison.inputs import make_inputs
 from lowering.stablehlo.inspection.report import distinct_calls
@@ -35,9 +26,9 @@ REPLACED = {"bert": (3, 2), "gpt2": (2, 2), "vit": (2, 2)}
 def test_a_training_step_runs_on_the_kernels(name: str, way: str, kernels: Any) -> None:
     program, model = export_example(name, "gradients"), load_example(name)
     if way == "bind":
-        module = bind(program.module, kernels.functions, platform="cpu")
+        module = stablehlo.bind(program.module, kernels.functions, platform="cpu")
     else:
-        module = to_custom_call(program.module, kernels.targets)
+        module = stablehlo.to_custom_call(program.module, kernels.targets)
     gelus, softmaxes = REPLACED[name]
     text = module.text
     assert "ptxla.layer_norm" in text
@@ -49,7 +40,7 @@ def test_a_training_step_runs_on_the_kernels(name: str, way: str, kernels: Any) 
         assert "backend_config = {dim = 3 : i64}" in text
         assert "ptxla.gelu" not in text
     before = Counter(kernels.calls())
-    results = run(module, *model.values(program).values())
+    results = stablehlo.run(module, *model.values(program).values())
     assert Counter(kernels.calls()) - before == {
         "ptxla.gelu": gelus,
         "ptxla.gelu_backward": gelus,
@@ -68,7 +59,7 @@ def kernels_of(text: str) -> list[str]:
 @pytest.mark.parametrize("way", ["targets", pytest.param("bindings", marks=pytest.mark.slow)])
 def test_compare_finds_the_kernels_right(way: str, kernels: Any) -> None:
     given = kernels.targets if way == "targets" else kernels.functions
-    comparison = compare(export_example("gpt2", "gradients").module, **{way: given})
+    comparison = stablehlo.compare(export_example("gpt2", "gradients").module, **{way: given})
     assert comparison.problems == ()
     assert {row.call.name for row in comparison.calls} == set(kernels.targets)
     for row in comparison.calls:
@@ -84,15 +75,17 @@ def test_softmax_along_any_dimension(kernels: Any) -> None:
     x = torch.randn(3, 4, 5)
     module = Calling(lambda x: tuple(x.softmax(dim) for dim in range(3)))
     program = composites.export(module, (x,))
-    lowered = to_custom_call(program.module, {"ptxla.softmax": "example_softmax"})
+    lowered = stablehlo.to_custom_call(program.module, {"ptxla.softmax": "example_softmax"})
     softmax = kernels.functions["ptxla.softmax"]
-    for number, got in enumerate(run(lowered, x.numpy())):
+    for number, got in enumerate(stablehlo.run(lowered, x.numpy())):
         np.testing.assert_allclose(got, x.softmax(number), rtol=0, atol=1e-6)
 
     def from_the_end(x: Any) -> Any:
         return jnp.stack([softmax(x, dim=np.int64(dim)) for dim in (-1, -2, -3)])
 
-    (got,) = run(Module.parse(jax.jit(from_the_end).lower(x.numpy()).as_text()), x.numpy())
+    (got,) = stablehlo.run(
+        stablehlo.Module.parse(jax.jit(from_the_end).lower(x.numpy()).as_text()), x.numpy()
+    )
     expected = torch.stack([x.softmax(dim) for dim in (-1, -2, -3)])
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 
@@ -101,14 +94,14 @@ def test_softmax_along_any_dimension(kernels: Any) -> None:
 @pytest.mark.parametrize("name", [*REPLACED, "conv_net"])
 def test_every_call_of_a_training_step_can_be_compared(name: str) -> None:
     """Operands that are made give finite numbers, and all decompositions have a form in f64."""
-    module = clean(export_example(name, "gradients").module)
+    module = stablehlo.clean(export_example(name, "gradients").module)
     calls = distinct_calls(module)
     assert len(calls) > 10
     for call, decomposition in calls:
         plain = decomposition_module(module, decomposition)
-        executable = compile_module(plain)
+        executable = stablehlo.compile_module(plain)
         inputs = make_inputs(plain, executable)
         results = executable(*inputs.arrays)
         assert all(np.isfinite(np.asarray(result, float)).all() for result in results), call
-        wide = compile_module(compute_in_f64(plain))(*inputs.arrays)
+        wide = stablehlo.compile_module(stablehlo.compute_in_f64(plain))(*inputs.arrays)
         assert error(results, wide) < 1e-5, call

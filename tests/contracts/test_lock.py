@@ -7,42 +7,34 @@ from pathlib import Path
 import pytest
 from composites_testing.json_schema import accepts
 
+from composites.contracts import model
 from composites.contracts.lock import lock_schema, lock_text, parse_lock, read_lock, write_lock
-from composites.contracts.model import (
-    AttributeSpec,
-    Call,
-    Conditions,
-    Contract,
-    Lock,
-    Operand,
-    Retired,
-)
 from composites.errors import LockError
 
 ROOT = Path(__file__).parents[2]
-LOCK = Lock(
+LOCK = model.Lock(
     "acme",
     {"torch": "2.9.0"},
     (
-        Contract(
+        model.Contract(
             entry="acme.Größe",
             composite="acme.size",
             version=3,
             decomposition="native",
-            operands=(Operand("x"), Operand("y", optional=True)),
+            operands=(model.Operand("x"), model.Operand("y", optional=True)),
             attributes=(
-                AttributeSpec("limit", "f32", value=float("inf")),
-                AttributeSpec("count", "f32", value=1.0),
-                AttributeSpec("exact", "bool", value=True),
-                AttributeSpec("tile", "i64[]", value=(8, 128)),
+                model.AttributeSpec("limit", "f32", value=float("inf")),
+                model.AttributeSpec("count", "f32", value=1.0),
+                model.AttributeSpec("exact", "bool", value=True),
+                model.AttributeSpec("tile", "i64[]", value=(8, 128)),
             ),
             results=(),
-            when=Conditions({"mode": ("a", 1, 1.0, True)}, ("f32",), (2,), ("x.dim() == 2",)),
-            calls=(Call(("tensor<f32>",), "{}", ("tensor<f32>",), "sha256:0"),),
+            when=model.Conditions({"mode": ("a", 1, 1.0, True)}, ("f32",), (2,), ("x.dim() == 2",)),
+            calls=(model.Call(("tensor<f32>",), "{}", ("tensor<f32>",), "sha256:0"),),
         ),
-        Contract("acme.b", "acme.b", 0, "native", (), no_call="no example"),
+        model.Contract("acme.b", "acme.b", 0, "native", (), no_call="no example"),
     ),
-    (Retired("acme.size", "acme.size", 1),),
+    (model.Retired("acme.size", "acme.size", 1),),
 )
 TEXT = lock_text(LOCK)
 

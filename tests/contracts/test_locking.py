@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from composites_testing.command_line import invoke
 from composites_testing.golden import Parts, check_cases
 from composites_testing.modules import Calling
 from composites_testing.processes import run, run_python
-from typer.testing import CliRunner, Result
 
 import composites
 from composites.contracts.changes import Effect, broken, changes
@@ -23,7 +23,6 @@ from composites.registry.builtin import builtin_registry_path
 from composites.registry.catalog import builtin_registry, load_catalog
 from composites.registry.contracts import contracts
 from lowering import activation
-from lowering.cli.app import app
 from lowering.locking import lock_of
 
 pytestmark = pytest.mark.usefixtures("nothing_on")
@@ -40,10 +39,6 @@ def write(tmp_path: Path) -> Callable[..., str]:
         return str(tmp_path / name)
 
     return written
-
-
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
 
 
 def lock(file: str) -> Lock:

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.command_line import invoke
 from composites_testing.modules import Calling
 from torch.nn import functional
-from typer.testing import CliRunner
 
 import composites
 from benchmarks.training_steps import causal_gpt
 from composites import Program
-from lowering.cli.app import app
 from lowering.stablehlo import RunError
 from lowering.stablehlo.errors import BindError
 
@@ -30,10 +29,9 @@ def reasons(program: Program) -> dict[str, str | None]:
 
 
 def test_the_registry_is_right_and_listed(registry: Path) -> None:
-    runner = CliRunner()
-    result = runner.invoke(app, ["check", str(registry)])
+    result = invoke("check", registry)
     assert (result.exit_code, result.stderr) == (0, "")
-    listed = runner.invoke(app, ["list", "--kernels"], env={"COLUMNS": "300"})
+    listed = invoke("list", "--kernels", COLUMNS="300")
     assert "cpu_kernels.losses:cross_entropy_loss" in listed.stdout
     assert "no entry produces it" not in listed.stdout
 
@@ -73,7 +71,7 @@ GRID_SAMPLER = "ptxla.grid_sampler_2d"
 @pytest.mark.slow
 def test_the_entry_of_convolutions_has_the_bits_of_stock(registry: Path) -> None:
     arguments = ["verify", "--registry", str(registry), "--samples", "21", "--strict", "--json"]
-    result = CliRunner().invoke(app, [*arguments, "--dtypes", "f32,bf16"])
+    result = invoke(*arguments, "--dtypes", "f32,bf16")
     assert result.exit_code == 0, result.output
     for found in json.loads(result.stdout):
         assert (found["claimed"] > 0, found["unclaimed"], found["same_bits"]) == (True, [], True)

@@ -13,17 +13,11 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from composites_testing.command_line import invoke
 
 import composites
 from composites.errors import RegistryError
-from composites.registry.document import (
-    AlternativeDocument,
-    AttributeDocument,
-    CompositeDocument,
-    KernelDocument,
-    RegistryDocument,
-)
+from composites.registry import document
 from composites.registry.validation import parse_registry
 from lowering.cli.app import app
 from lowering.cli.init.package import files_of
@@ -127,12 +121,12 @@ def test_every_key_of_a_registry_is_explained() -> None:
     headings = re.findall(r"^### (\w+)$", text, re.MULTILINE)
     keys = [
         info.alias or name
-        for model in (RegistryDocument, CompositeDocument)
+        for model in (document.RegistryDocument, document.CompositeDocument)
         for name, info in model.model_fields.items()
     ]
     assert sorted(headings) == sorted(set(keys))
     rows = re.findall(r"^\| `([\w]+)", text, re.MULTILINE)
-    described = (AttributeDocument, AlternativeDocument, KernelDocument)
+    described = (document.AttributeDocument, document.AlternativeDocument, document.KernelDocument)
     for name, info in (item for model in described for item in model.model_fields.items()):
         assert (info.alias or name) in rows
 
@@ -208,7 +202,7 @@ def test_the_readme_is_short_and_has_two_set_up_commands_of_one_line() -> None:
 
 
 def test_variables_and_links_of_the_readme_are_there() -> None:
-    result = CliRunner().invoke(app, ["env"], env={**os.environ, "COLUMNS": "200"})
+    result = invoke("env", COLUMNS="200")
     for name in set(re.findall(r"XLA_COMPOSITE_\w+", TEXT)):
         assert name in result.stdout
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", TEXT):

@@ -154,8 +154,7 @@ def test_equal_sums_are_one_without_a_copy() -> None:
 
 
 def test_sums_of_all_numbers_stay() -> None:
-    sums = [("reduce", [1, 3]), ("reduce", [2, 3])]
-    body = summing(*sums, over=[0, 1])
+    body = summing(*[("reduce", [1, 3]), ("reduce", [2, 3])], over=[0, 1])
     stays(body, merge)
     x, y = values((4, 5), (4, 5))
     found = numbers_of(body, [adding()], x, y)
@@ -164,8 +163,7 @@ def test_sums_of_all_numbers_stay() -> None:
 
 def test_sums_that_depend_on_each_other_stay() -> None:
     chain = (("reduce", [1, 3]), ("broadcast", [4]), ("add", [5, 2]), ("reduce", [6, 3]))
-    body = summing(*chain)
-    stays(body, merge)
+    stays(summing(*chain), merge)
 
 
 def test_two_groups_make_no_cycle() -> None:

@@ -80,8 +80,7 @@ def keeps_its_value(number: Any, hidden: bool = True) -> None:
     value = np.asarray(number)
     with enable_x64():
         identity = decomposition(lambda x: x, value, hidden=hidden)
-    emitted = emit_composite("acme.number", 1, {}, [], identity)
-    lowered = stablehlo(emitted)
+    lowered = stablehlo(emit_composite("acme.number", 1, {}, [], identity))
     pair = re.search(r"stablehlo.constant dense<\[.*\]> : tensor<2x", lowered.text)
     assert bool(pair) == hidden
     (result,) = compile_module(lowered)()

@@ -180,8 +180,7 @@ def test_sorts_in_two_directions_share_no_computation() -> None:
 
 
 def test_calls_share_no_computation() -> None:
-    module = hlo(PRODUCT)
-    one, twin, *_ = module.computations
+    one, twin, *_ = hlo(PRODUCT).computations
     caller = hlo_proto.Computation(name="calls.1", id=1001, root_id=1)
     for place, called in enumerate((one, twin)):
         caller.instructions.add(opcode="call", id=1 + place, called_computation_ids=[called.id])

@@ -20,8 +20,7 @@ def product(order: list[int], batch: int) -> Any:
     add(body, "parameter", (), x)
     add(body, "parameter", (), y)
     add(body, "transpose", (2,), turned, dimensions=order)
-    dot = add(body, "dot", (1, 3), (*leading, 7, turned[-1]))
-    numbers = dot.dot_dimension_numbers
+    numbers = add(body, "dot", (1, 3), (*leading, 7, turned[-1])).dot_dimension_numbers
     numbers.lhs_batch_dimensions.extend(range(batch))
     numbers.rhs_batch_dimensions.extend(range(batch))
     numbers.lhs_contracting_dimensions.append(batch + 1)

@@ -258,8 +258,7 @@ def test_what_the_short_way_to_stablehlo_cannot_take(x: torch.Tensor) -> None:
 
     def solve(self: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         h = F.gelu(F.gelu(self.linear(x)))
-        factor = self.factor.to(x.device)
-        solved = torch.triangular_solve(h.mT, factor)[0]
+        solved = torch.triangular_solve(h.mT, self.factor.to(x.device))[0]
         return F.dropout(solved, 0.5), torch.topk(h, 2)[0]
 
     module = Computed(solve, factor=torch.randn(4, 4) + 4 * torch.eye(4)).eval()
@@ -285,8 +284,7 @@ def test_an_export_leaves_what_runs_alone(x: torch.Tensor) -> None:
 
     def run() -> torch.Tensor:
         moved = copy.deepcopy(module).to("xla")
-        loss = moved(x.to("xla"))
-        loss.backward()
+        moved(x.to("xla")).backward()
         return gradient_of(moved.linear.weight).cpu()
 
     with composites.enabled("all"):

@@ -121,8 +121,7 @@ def test_a_checkpoint_goes_on_in_pytorch(step: Step, model: Classifier, tmp_path
 def test_training_that_pytorch_began_goes_on(step: Step, model: Classifier) -> None:
     optimizer = ADAMW(model.parameters())
     train(model, optimizer, 3)
-    state = step.init(model, optimizer=optimizer)
-    got, _ = losses_of(step, state, 5)
+    got, _ = losses_of(step, step.init(model, optimizer=optimizer), 5)
     assert got == pytest.approx(train(model, optimizer, 5), rel=1e-4)
 
 

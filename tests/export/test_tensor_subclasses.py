@@ -70,8 +70,7 @@ def test_buffers_that_are_written_and_arguments_and_results() -> None:
 
         def forward(self, x: Tensor, weight: ScaledWeight) -> tuple[Tensor, ScaledWeight]:
             self.kept.scale.mul_(2)
-            result = nn.functional.linear(x, weight)
-            return result, ScaledWeight(weight.qdata, weight.scale * 3)
+            return nn.functional.linear(x, weight), ScaledWeight(weight.qdata, weight.scale * 3)
 
     weight = ScaledWeight.quantize(torch.ones(2, 4))
     program = composites.export(Kept(), (X, weight))

@@ -111,8 +111,7 @@ json.dump(facts, sys.stdout)
 @pytest.mark.process
 def test_every_process_writes_the_same_bytes() -> None:
     programs = [export_example("bert", kind) for kind in ("inference", "step")]
-    done = run_python(SCRIPT, PYTHONHASHSEED="1")
-    found = json.loads(done.stdout)
+    found = json.loads(run_python(SCRIPT, PYTHONHASHSEED="1").stdout)
     assert found["hashes"] == [hashes(program) for program in programs]
     assert found["string"] != hash("a string")  # of sets, another order
     assert len({text for texts in found["hashes"] for text in texts}) == 6

@@ -218,8 +218,7 @@ def test_gradients_of_pytorch(function: Callable[..., Any], twice: bool) -> None
 
 def inside(program: Program, operation: str) -> set[str]:
     """The composites in the regions of an operation."""
-    text = program.mlir.partition("func.func private")[0]
-    _, *parts = text.split(f"stablehlo.{operation}")
+    _, *parts = program.mlir.partition("func.func private")[0].split(f"stablehlo.{operation}")
     return set(re.findall(r'stablehlo\.composite "([^"]+)"', "".join(parts)))
 
 

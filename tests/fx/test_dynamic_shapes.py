@@ -101,8 +101,7 @@ def exported(name: str) -> Program:
 @variants("name", MODELS)
 def test_a_model_at_three_sizes(name: str, tmp_path: Path) -> None:
     model, program = model_named(name), exported(name)
-    fixed = model.at(2, 8).export()
-    assert program.composites == fixed.composites
+    assert program.composites == model.at(2, 8).export().composites
     assert len(program.composites) > 1
     program.save(tmp_path / "program")
     loaded = Program.load(tmp_path / "program")
@@ -370,8 +369,7 @@ def test_a_composite_whose_attributes_vary_is_turned_off() -> None:
         "dynamic_shapes: an attribute of ptxla.group_norm depends on a size that varies; turn that"
         " composite off, as in ops=['all', '-group_norm'], or keep the dimension fixed"
     )
-    ops = ["all", "-group_norm"]
-    program = composites.export(module, args, ops=ops, dynamic_shapes=shapes)
+    program = composites.export(module, args, ops=["all", "-group_norm"], dynamic_shapes=shapes)
     assert program.composites == {"ptxla.silu": 1}
     for b, height in ((3, 9), (1, 16), (4, 21)):
         x = torch.randn(b, 3, height, 8)

@@ -41,8 +41,7 @@ GENERATION: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "eos_toke
 
 def made(name: str) -> Any:
     torch.manual_seed(0)
-    config = CONFIGS.get(name) or EXPERTS[name]
-    model = hf.AutoModelForCausalLM.from_config(config).eval()
+    model = hf.AutoModelForCausalLM.from_config(CONFIGS.get(name) or EXPERTS[name]).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return model

@@ -406,8 +406,7 @@ def test_a_converted_program_quantizes_by_composites(
         there_and_back = replace(found, module=from_quantized_types(typed))
         results = there_and_back.run({**found.module_weights(program), "arg:0": x})
         torch.testing.assert_close(torch.tensor(results["out:0"]), expected)
-    plain = composites.export(converted, (x,), ops=["gelu"])
-    assert not written_composites(plain.module.text)
+    assert not written_composites(composites.export(converted, (x,), ops=["gelu"]).module.text)
     torch._dynamo.reset()
     options: Any = {"save": str(tmp_path)}
     with composites.enabled("quantization"), torch.no_grad():

@@ -12,14 +12,13 @@ import jax
 import jax.numpy as jnp
 import pytest
 import torch
+from composites_testing.command_line import invoke
 from composites_testing.modules import Calling
 from torch import Tensor
 from torch.nn import functional
-from typer.testing import CliRunner
 
 import composites
 from composites import Program, ProgramError, UnsupportedCallError
-from lowering.cli.app import app
 from lowering.export.dimensions import Dimension
 from lowering.stablehlo import decompose, jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -111,10 +110,9 @@ def test_a_platform_that_no_registry_knows(training: Program) -> None:
 
 
 def test_the_registry_is_right_and_listed(registry: Path) -> None:
-    runner = CliRunner()
-    result = runner.invoke(app, ["check", str(registry)])
+    result = invoke("check", registry)
     assert (result.exit_code, result.stderr) == (0, "")
-    listed = runner.invoke(app, ["list", "--kernels"], env={"COLUMNS": "300"})
+    listed = invoke("list", "--kernels", COLUMNS="300")
     assert "gpu_kernels.losses:cross_entropy_loss" in listed.stdout
 
 

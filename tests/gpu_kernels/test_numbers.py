@@ -148,16 +148,14 @@ def test_adamw_has_the_numbers_of_the_decomposition(
     program = composites.export(module, (torch.randn(5, 33, dtype=dtype),), optimizer=optimizer)
     types = {"i64": torch.int64, "bf16": BF16, "f32": F32}
     inputs = [torch.rand(value.sizes).to(types[value.dtype]) for value in program.inputs]
-    arrays = arrays_of(program, inputs)
-    assert compared(program, arrays, registry, TOLERANCE[dtype]) == 2
+    assert compared(program, arrays_of(program, inputs), registry, TOLERANCE[dtype]) == 2
 
 
 def with_exact_products(program: Program) -> Module:
     dimensions = (
         r"(contracting_dims = \[[\d, ]*\] x \[[\d, ]*\])(, precision = \[DEFAULT, DEFAULT\])?"
     )
-    exact = r"\1, precision = [HIGHEST, HIGHEST]"
-    return Module.parse(re.sub(dimensions, exact, program.mlir))
+    return Module.parse(re.sub(dimensions, r"\1, precision = [HIGHEST, HIGHEST]", program.mlir))
 
 
 def compared(

@@ -42,8 +42,7 @@ def test_training_with_kernels() -> None:
             program.module, listed_kernels(program.module, "cuda"), platform=platform
         )
         assert {call.name for call in placed.taken} == KERNELS
-        with_kernels = replace(program, module=placed.module)
-        found = losses_of(with_kernels, weights, batch, platform)
+        found = losses_of(replace(program, module=placed.module), weights, batch, platform)
     expected = losses_of(program, weights, batch, platform)
     # A GPU's products of f32 have factors that are rounded to TF32.
     tolerance = 5e-2 if HAS_GPU else 1e-4

@@ -113,8 +113,7 @@ def test_a_negative_zero_is_no_zero() -> None:
 def test_literals_are_read_back() -> None:
     for name in ("i1", "i32", "i64", "ui32", "f16", "bf16", "f32", "f64"):
         one = np.ones((), numpy_dtype(name))
-        shape = hlo_proto.Shape(element_type=hlo_proto.PRIMITIVE_TYPES[name])
-        literal = literal_of(one, shape)
+        literal = literal_of(one, hlo_proto.Shape(element_type=hlo_proto.PRIMITIVE_TYPES[name]))
         assert literal is not None
         read = values(literal)
         assert read is not None

@@ -149,8 +149,7 @@ def test_bits(programs: dict[str, Program]) -> None:
     calls: dict[str, Call] = {n: (program.run, program.arrays) for n, program in programs.items()}
     assert names(all_with_and_without(calls, NAME)) == {ATTENTION: len(calls)}
     calls = {n: (gradients(program.run), program.arrays) for n, program in programs.items()}
-    found = names(all_with_and_without(calls, NAME))
-    assert found == dict.fromkeys(BOTH, len(calls))
+    assert names(all_with_and_without(calls, NAME)) == dict.fromkeys(BOTH, len(calls))
 
 
 @pytest.mark.slow
@@ -247,8 +246,7 @@ def test_what_is_left_alone() -> None:
         ),
     ]
     if "return_residual" in inspect.signature(attention).parameters:  # jax 0.7.1 has none
-        residual = partial(attention, return_residual=True)
-        programs.append(("return_residual is set", residual))
+        programs.append(("return_residual is set", partial(attention, return_residual=True)))
     numbered = enumerate(programs)
     assert_left_alone({f"{n}: {why}": (NAME, (run, ALIKE), why) for n, (why, run) in numbered})
     with enable_x64():

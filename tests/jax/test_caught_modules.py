@@ -13,26 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composites_testing.caught import (
-    RESULTS,
-    Call,
-    Function,
-    all_with_and_without,
-    assert_left_alone,
-    assert_same_errors,
-    calls_in,
-    normal,
-    of_linen,
-    of_nnx,
-    with_and_without,
-)
+from composites_testing import caught
 from composites_testing.jax_calls import composite_names
 from composites_testing.selection import variants
 from flax import nnx
 
 import composites.jax
 
-IMAGE = normal(0, 2, 5, 3, 8)
+IMAGE = caught.normal(0, 2, 5, 3, 8)
 INDICES = jnp.asarray([[1, 2, 9], [0, 3, 3]], jnp.int32)
 KEY = jax.random.key(1)
 
@@ -57,27 +45,26 @@ LAYER, RMS, GROUP, INSTANCE, INFERENCE, TRAINING = NORMS = (
 ENTRIES = (*(norm.entry for norm in NORMS), "embedding")
 
 
-def _linen(norm: Norm, base: Any = None, **options: Any) -> tuple[Function, Any]:
+def _linen(norm: Norm, base: Any = None, **options: Any) -> tuple[caught.Function, Any]:
     """A function of variables and an input, and the variables."""
-    plain = getattr(nn, norm.name)
-    run, variables = of_linen(plain(**norm.options), IMAGE, **options)
+    run, variables = caught.of_linen(getattr(nn, norm.name)(**norm.options), IMAGE, **options)
     if base is not None:
         changed = base(**norm.options, **options)
-        run = lambda v, x: changed.apply(v, x, mutable=RESULTS)  # noqa: E731
+        run = lambda v, x: changed.apply(v, x, mutable=caught.RESULTS)  # noqa: E731
     return run, variables
 
 
 def _nnx(
     norm: Norm, base: Any = None, change: Callable[[Any], None] = lambda module: None
-) -> tuple[Function, Any]:
+) -> tuple[caught.Function, Any]:
     """The same of flax.nnx. `change` is for the module."""
     module = (base or getattr(nnx, norm.name))(8, **norm.options, rngs=nnx.Rngs(0))
     change(module)
-    return of_nnx(module)
+    return caught.of_nnx(module)
 
 
-def _caught(programs: dict[str, Call]) -> Counter[str]:
-    return Counter(composite_names(all_with_and_without(programs, *ENTRIES)))
+def _caught(programs: dict[str, caught.Call]) -> Counter[str]:
+    return Counter(composite_names(caught.all_with_and_without(programs, *ENTRIES)))
 
 
 def _more(base: Any) -> Any:
@@ -92,7 +79,7 @@ def _more(base: Any) -> Any:
 
 @pytest.mark.slow
 def test_a_subclass_adds_to_a_norm() -> None:
-    programs: dict[str, Call] = {}
+    programs: dict[str, caught.Call] = {}
     for norm in NORMS:
         for interface, make in ((nn, _linen), (nnx, _nnx)):
             if hasattr(interface, norm.name):
@@ -117,7 +104,7 @@ def test_interceptors_run_once(norm: Norm) -> None:
         with nn.intercept_methods(doubled):
             return program(variables, x)
 
-    text = with_and_without(intercepted, ENTRIES, variables, IMAGE)
+    text = caught.with_and_without(intercepted, ENTRIES, variables, IMAGE)
     assert composite_names(text) == [f"ptxla.{norm.entry}"]
     called.clear()
     with composites.jax.enabled(*ENTRIES):
@@ -130,7 +117,7 @@ def test_interceptors_run_once(norm: Norm) -> None:
 
 @pytest.mark.slow
 def test_numbers_that_are_not_those_of_python_are_left_alone() -> None:
-    programs: dict[str, tuple[str, Call, str]] = {}
+    programs: dict[str, tuple[str, caught.Call, str]] = {}
     for norm in NORMS:
         variables = _linen(norm)[1]
 
@@ -138,7 +125,7 @@ def test_numbers_that_are_not_those_of_python_are_left_alone() -> None:
             return _linen(norm, epsilon=epsilon)[0](variables, x)
 
         reason = "epsilon is an array"
-        call: Call = (traced, (variables, IMAGE, jnp.float32(0.1)))
+        call: caught.Call = (traced, (variables, IMAGE, jnp.float32(0.1)))
         programs[f"{norm.entry}, traced"] = norm.entry, call, reason
         for epsilon in (np.full((1,), 1e-3), np.float32(0.1)):
             call = (partial(traced, epsilon=epsilon), (variables, IMAGE))
@@ -153,7 +140,7 @@ def test_numbers_that_are_not_those_of_python_are_left_alone() -> None:
     run, variables = _linen(TRAINING, axis=-5)
     reason = "not a dimension of the input"
     programs["an axis"] = TRAINING.entry, (run, (variables, IMAGE)), reason
-    assert_left_alone(programs)
+    caught.assert_left_alone(programs)
 
 
 # ---- arrays ----
@@ -170,7 +157,7 @@ def test_averages_in_other_variables_change() -> None:
         def set_value(self, value: Any, **keywords: Any) -> None:
             super().set_value(value * 2, **keywords)
 
-    programs: dict[str, Call] = {}
+    programs: dict[str, caught.Call] = {}
     for kind in (nnx.Variable, nnx.Param, Hooked):
 
         def change(module: Any, kind: Any = kind) -> None:
@@ -189,7 +176,7 @@ def test_operands_are_what_the_module_reads() -> None:
             module.scale = nnx.Param(jnp.ones(8), on_get_value=lambda variable, value: value + 1)
 
     program, state = _nnx(LAYER, change=change)
-    text = with_and_without(program, ENTRIES, state, IMAGE)
+    text = caught.with_and_without(program, ENTRIES, state, IMAGE)
     assert composite_names(text) == ["ptxla.layer_norm"]
     bias, scale = jax.tree.leaves(state)
     expected = composites.jax.layer_norm(IMAGE, [8], scale + 1, bias, 1e-6)[0]
@@ -203,7 +190,7 @@ def test_further_parameters_are_no_operands() -> None:
         module.gate = nnx.Param(jnp.ones(3))
 
     program, state = _nnx(TRAINING, change=change)
-    (line,) = calls_in(with_and_without(program, ENTRIES, state, IMAGE))
+    (line,) = caught.calls_in(caught.with_and_without(program, ENTRIES, state, IMAGE))
     assert line.count("tensor<8xf32>") == 6  # four operands and two results
     assert "tensor<3xf32>" not in line
 
@@ -215,9 +202,9 @@ def test_parameters_that_a_module_does_not_use_are_no_operands() -> None:
         assert "bias" in variables["params"]
         with composites.jax.enabled(*ENTRIES):
             text = jax.jit(program).lower(variables, IMAGE).as_text()
-        (line,) = calls_in(text)
+        (line,) = caught.calls_in(text)
         assert line.count("tensor<8xf32>") == 1
-    programs: dict[str, Call] = {}
+    programs: dict[str, caught.Call] = {}
     for options in ({"use_bias": False}, {"use_bias": False, "use_scale": False}):
         run, variables = _linen(TRAINING, **options)
         programs[str(options)] = run, (variables, IMAGE)
@@ -242,7 +229,7 @@ def test_other_modules_are_left_alone() -> None:
         (LAYER, _nnx(LAYER, change=with_function), "passes a function for types"),
         (RMS, _linen(RMS, Shifted), "overrides `param`"),
     )
-    assert_left_alone(
+    caught.assert_left_alone(
         {
             f"{norm.entry}: {reason}": (norm.entry, (run, (variables, IMAGE)), reason)
             for norm, (run, variables), reason in made
@@ -255,20 +242,19 @@ def test_other_modules_are_left_alone() -> None:
 
 @pytest.mark.slow
 def test_errors_are_those_of_flax() -> None:
-    def applied(module: Any, *arguments: Any, like: Any = None, **keywords: Any) -> Function:
+    def applied(module: Any, *arguments: Any, like: Any = None, **keywords: Any) -> caught.Function:
         x = INDICES if isinstance(module, nn.Embed) else IMAGE
-        variables = (like or module).init(KEY, x)
-        return partial(module.apply, variables, *arguments, **keywords)
+        return partial(module.apply, (like or module).init(KEY, x), *arguments, **keywords)
 
     training = nn.BatchNorm(use_running_average=False)
-    calls: dict[str, Function] = {
+    calls: dict[str, caught.Function] = {
         "a mask by position": applied(nn.RMSNorm(), IMAGE, None),
         "a sharding of an embedding": applied(nn.Embed(10, 4), INDICES, None),
         "indices of floats": applied(nn.Embed(10, 4), jnp.ones(2)),
         "one number to a layer norm": applied(nn.LayerNorm(), jnp.ones(())),
         "one number to an RMS norm": applied(nn.RMSNorm(), jnp.ones(())),
         "an axis that is no integer": applied(
-            training.clone(axis=-1.0), IMAGE, like=training, mutable=RESULTS
+            training.clone(axis=-1.0), IMAGE, like=training, mutable=caught.RESULTS
         ),
         "a scale of another shape": applied(nn.LayerNorm(), IMAGE[..., :4]),
         "groups that do not divide": partial(
@@ -281,7 +267,7 @@ def test_errors_are_those_of_flax() -> None:
             8, use_running_average=None, rngs=nnx.Rngs(0)
         )(IMAGE),
     }
-    assert_same_errors(calls, *ENTRIES)
+    caught.assert_same_errors(calls, *ENTRIES)
 
 
 # ---- sums of what a composite returns ----
@@ -290,13 +276,13 @@ def test_errors_are_those_of_flax() -> None:
 @pytest.mark.slow
 def test_the_order_of_sums_is_that_without() -> None:
     """XLA adds up an array in its order in memory, where channels in front must leave no trace."""
-    x = normal(2, 8, 8, 8, 64)
+    x = caught.normal(2, 8, 8, 8, 64)
     for norm in NORMS:
         options = {**norm.options, **({"num_groups": 32} if norm is GROUP else {})}
         module = getattr(nn, norm.name)(**options)
 
         def summed(variables: Any, x: Any, module: Any = module) -> Any:
-            return jnp.sin(module.apply(variables, x, mutable=RESULTS)[0]).sum()
+            return jnp.sin(module.apply(variables, x, mutable=caught.RESULTS)[0]).sum()
 
-        text = with_and_without(summed, (norm.entry,), module.init(KEY, x), x)
+        text = caught.with_and_without(summed, (norm.entry,), module.init(KEY, x), x)
         assert composite_names(text) == [f"ptxla.{norm.entry}"]

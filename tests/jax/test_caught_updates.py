@@ -181,8 +181,7 @@ def test_entries_mean_what_optax_computes() -> None:
                 beta1=0.8, beta2=0.9, eps=1e-3, eps_root=1e-2,
             )  # fmt: skip
             close(found, [direction, after.mu, after.nu])
-        momentum = optax.trace(0.8, nesterov)
-        direction, sums = momentum.update(grad, optax.TraceState(mu))
+        direction, sums = optax.trace(0.8, nesterov).update(grad, optax.TraceState(mu))
         found = composites.jax.momentum_trace(grad, mu, decay=0.8, nesterov=nesterov)
         close(found, [direction, sums.trace])
     lion = optax.scale_by_lion(0.8, 0.9)

@@ -19,8 +19,7 @@ decorator: Any = composites.jax.composite
 
 def plain(x: jax.Array, weight: jax.Array) -> jax.Array:
     gate = composites.intermediate(x @ weight, "gate")
-    kept = composites.intermediate(gate > 0, "is_kept")
-    return jnp.where(kept, jnp.tanh(gate), 0)
+    return jnp.where(composites.intermediate(gate > 0, "is_kept"), jnp.tanh(gate), 0)
 
 
 named = decorator("t.named", intermediates=("gate", "is_kept"))(plain)
@@ -60,8 +59,7 @@ def test_transformations() -> None:
 @pytest.mark.slow
 def test_second_derivatives() -> None:
     def plain(x: jax.Array, w: jax.Array) -> jax.Array:
-        named = composites.intermediate(jnp.sin(x), "named")
-        return jnp.sin(named * w)
+        return jnp.sin(composites.intermediate(jnp.sin(x), "named") * w)
 
     mine = decorator("t.second", intermediates=("named",))(plain)
     x, w = X[0], X[1]

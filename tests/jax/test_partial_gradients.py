@@ -51,8 +51,7 @@ def total(call: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_some_gradients_are_those_of_all(definition: Definition) -> None:
-    example = example_of(definition)
-    call, arrays = as_jax_call(ENTRIES, definition, example)
+    call, arrays = as_jax_call(ENTRIES, definition, example_of(definition))
     constants = CONSTANTS.get(definition.entry.name, ())
     for place in constants:
         with pytest.raises(LoweringError, match="is not differentiable with respect to argument"):

@@ -88,8 +88,7 @@ def test_transformations(name: str) -> None:
 
     lowered = program(True).lower(x)
     ours, theirs = lowered.compile()(x), program(False)(x)
-    close = partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
-    jax.tree.map(close, ours, theirs)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4), ours, theirs)
     assert [a.dtype for a in jax.tree.leaves(ours)] == [a.dtype for a in jax.tree.leaves(theirs)]
     found = Counter(composite_names(lowered.as_text()))
     if counts is not None:

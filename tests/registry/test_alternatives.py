@@ -34,8 +34,7 @@ def test_what_is_read() -> None:
         f" {{{F}, backward: derive}}"
     )
     written += f"kernels:\n  ptxla.gelu: {{c: {{{F}}}}}\n"
-    registry = parse_registry(written, "acme.yaml")
-    (e,) = registry.composites
+    (e,) = parse_registry(written, "acme.yaml").composites
     assert [a.name for a in e.alternatives] == ["a", "b"]
     assert e.alternatives[0].tolerance == (("f32", 0.001),)
     assert (e.alternatives[1].derives, e.alternatives[1].backward) == (True, None)

@@ -218,8 +218,7 @@ def test_structured_files(entries: dict[str, Any]) -> None:
 @budget(40, 1000, OPERATORS, st.dictionaries(NAMES, FLOATS | SCALARS, min_size=1, max_size=1))
 def test_values_of_conditions(operator: str, values: dict[str, Any]) -> None:
     entry = {"op": operator, "when": values}
-    document = {"schema": 1, "namespace": "acme", "composites": {"e": entry}}
-    load(yaml.safe_dump(document))
+    load(yaml.safe_dump({"schema": 1, "namespace": "acme", "composites": {"e": entry}}))
 
 
 @budget(50, 3000, conditions() | st.text(max_size=30))
@@ -256,8 +255,7 @@ def test_attribute_values(type_: attribute_types.AttributeType, value: Any) -> N
 @cache
 def catalog() -> Catalog:
     text = "schema: 1\nnamespace: acme\ncomposites:\n  gelu: {op: aten::gelu}\n"
-    vendor = parse_registry(text, "acme.yaml")
-    return Catalog((vendor, builtin_registry()))
+    return Catalog((parse_registry(text, "acme.yaml"), builtin_registry()))
 
 
 ITEMS = st.sampled_from(

@@ -56,8 +56,7 @@ def test_the_old_key_of_a_file_that_another_names(module_folder: Path) -> None:
     other = module_folder / "acme_kernels" / "more.yaml"
     other.write_text(OLD[: OLD.index("  e:")].rstrip() + " {}\n" + OLD[OLD.index("\nalt") + 1 :])
     text = "schema: 2\nnamespace: acme\ncomposites: {}\nkernels: acme_kernels:more.yaml\n"
-    document = read_document(text, "acme.yaml")
-    (problem,) = rows_of_file(document).outdated
+    (problem,) = rows_of_file(read_document(text, "acme.yaml")).outdated
     assert (problem.file, problem.line) == (str(other), 4)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from composites_testing.command_line import invoke
 from composites_testing.packages import install, returning
-from typer.testing import CliRunner
 
 from composites import settings
 from composites.allowlist import resolve
@@ -16,7 +16,6 @@ from composites.errors import AllowlistError, CompositesWarning, RegistryError
 from composites.registry.catalog import load_catalog
 from composites.registry.listed_kernels import all_listed
 from lowering.autoload import autoload
-from lowering.cli.app import app
 
 GOOD = "schema: 1\nnamespace: umbra\ncomposites:\n  glow: {op: aten::gelu}\n"
 KERNEL = GOOD.replace("gelu}", "gelu, kernels: {cpu: [{target: t}]}}")
@@ -80,7 +79,7 @@ def test_a_broken_package_stops_its_own_entries(fault: str, package: Make) -> No
 def test_a_wrong_kernel_condition_stops_no_other(where: str, package: Make) -> None:
     package(KERNEL.replace("t}", f"t, when: {{where: {where}}}}}"))
     assert "umbra." not in str(all_listed())
-    result = CliRunner().invoke(app, ["list", "--kernels"])
+    result = invoke("list", "--kernels")
     assert "is not an expression" in result.stderr
     assert (result.exit_code, type(result.exception)) == (1, SystemExit)
 
@@ -95,14 +94,14 @@ def test_a_broken_package_stops_no_other(package: Make) -> None:
 
 def test_list_shows_the_rest_and_what_is_broken(package: Make) -> None:
     package("import nowhere_at_all\n")
-    result = CliRunner().invoke(app, ["list"])
+    result = invoke("list")
     assert result.exit_code == 1
     assert "ptxla.gelu v1" in result.stdout
     assert result.stderr.startswith(
         "warning: the registry of the package umbra-ops cannot be used: entry point umbra_ops ="
         " umbra_ops:registry: ModuleNotFoundError: No module named 'nowhere_at_all'"
     )
-    result = CliRunner().invoke(app, ["list", "--json"])
+    result = invoke("list", "--json")
     assert [left["package"] for left in json.loads(result.stdout)["left_out"]] == ["umbra-ops"]
 
 
@@ -159,7 +158,7 @@ def test_a_file_that_the_user_names_may_have_operators_of_a_package(
     file.write_text(OF_ITS_OWN.format(command=command))
     package(REGISTERS.format(command=command, path=str(file)))
     output = [] if command == "check" else ["-o", str(tmp_path / "written")]
-    result = CliRunner().invoke(app, [command, str(file), *output])
+    result = invoke(command, file, *output)
     assert result.exit_code == 0, result.output
 
 
@@ -211,7 +210,7 @@ def test_variables_of_others_are_theirs() -> None:
 
 
 def test_the_command_line_warns_of_a_misspelled_variable() -> None:
-    result = CliRunner().invoke(app, ["env"], env={"XLA_COMPOSITES_OP": "gelu"})
+    result = invoke("env", XLA_COMPOSITES_OP="gelu")
     assert result.exit_code == 0
     assert result.stderr == (
         "warning: the environment variable XLA_COMPOSITES_OP is set, but nothing reads it; did you"

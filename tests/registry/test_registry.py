@@ -24,8 +24,7 @@ def test_every_forward_has_its_backward() -> None:
 
 
 def test_an_entry_with_everything_prints_back() -> None:
-    registry = load_registry(Path(__file__).parent / "files" / "everything.yaml")
-    entry = registry.composites[0]
+    entry = load_registry(Path(__file__).parent / "files" / "everything.yaml").composites[0]
     assert entry.qualified == "acme.v2.mean$.fast"
     assert entry.attributes == (
         AttributeSpec("dims", "i64[]", argument="dim", normalize=True, optional=True),

@@ -1,15 +1,15 @@
 """Short forms of registry files mean what the long ones mean, and so does a formatted file."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+from composites_testing.command_line import invoke
 from composites_testing.golden import read_cases
-from typer.testing import CliRunner, Result
 
 from composites.registry.formatting import formatted
 from composites.registry.model import Registry
 from composites.registry.validation import parse_registry
-from lowering.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
@@ -25,6 +25,7 @@ def read(entries: str, schema: int = 2) -> Registry:
 
 
 SAME = read_cases(GOLDEN / "short_forms.txt")
+run = partial(invoke, "format")
 
 
 @pytest.mark.parametrize("case", SAME)
@@ -61,10 +62,6 @@ def test_files_of_the_project_are_formatted(monkeypatch: pytest.MonkeyPatch) -> 
     for path in (ROOT / "registry.yaml", *vendors):
         text = path.read_text()
         assert formatted(text, str(path)) == text, f"run: composites format {path}"
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["format", *map(str, arguments)])
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -13,17 +13,7 @@ from composites_testing.golden import read_cases
 from composites_testing.passes import DATA, composite_module, load
 from composites_testing.stablehlo_commands import printed
 
-from lowering.stablehlo import (
-    Comparison,
-    Module,
-    RunError,
-    StableHLOError,
-    compare,
-    comparison_table,
-    compile_module,
-    register_targets,
-    run,
-)
+from lowering import stablehlo
 from lowering.stablehlo.comparison.inputs import make_inputs
 
 
@@ -35,7 +25,7 @@ def seven(x: Any, axis: int, scale: float) -> Any:
     return x * 7
 
 
-def problem(comparison: Comparison) -> str:
+def problem(comparison: stablehlo.Comparison) -> str:
     (found,) = comparison.problems
     return found
 
@@ -44,7 +34,7 @@ def problem(comparison: Comparison) -> str:
 
 
 def test_a_right_kernel() -> None:
-    comparison = compare(load("block"), {"acme.twice": twice})
+    comparison = stablehlo.compare(load("block"), {"acme.twice": twice})
     (row,) = comparison.calls
     assert (row.call.name, row.call.count) == ("acme.twice", 2)
     assert (row.kernel, row.bytes) == ("twice", 2 * 4 * 8 * 4)
@@ -67,11 +57,11 @@ def test_a_kernel_may_return_what_a_backward_saves() -> None:
     def misplacing(x: Any, axis: int, scale: float) -> Any:
         return x.sum(), x * scale
 
-    comparison = compare(load("block"), {"acme.twice": saving}, timed=False)
+    comparison = stablehlo.compare(load("block"), {"acme.twice": saving}, timed=False)
     assert comparison.problems == ()
     assert comparison.calls[0].kernel == "saving"
     assert "misplacing returns (tensor<f32>); it must return (" in problem(
-        compare(load("block"), {"acme.twice": misplacing}, timed=False)
+        stablehlo.compare(load("block"), {"acme.twice": misplacing}, timed=False)
     )
 
 
@@ -84,29 +74,29 @@ WRONG: tuple[tuple[Any, str], ...] = (
 
 def test_a_wrong_kernel_is_a_problem() -> None:
     for kernel, message in WRONG:
-        comparison = compare(load("block"), {"acme.twice": kernel}, timed=False)
+        comparison = stablehlo.compare(load("block"), {"acme.twice": kernel}, timed=False)
         assert problem(comparison).startswith("acme.twice")
         assert re.search(message, problem(comparison))
         assert comparison.calls[0].problem == problem(comparison)
 
 
 def test_composites_inside_the_decomposition_are_run() -> None:
-    comparison = compare(load("block"), {"ptxla.outer@1": lambda x, y: x - jnp.tanh(y)})
+    comparison = stablehlo.compare(load("block"), {"ptxla.outer@1": lambda x, y: x - jnp.tanh(y)})
     assert comparison.problems == ()
 
 
 def test_mistakes() -> None:
-    with pytest.raises(StableHLOError, match="both a function and a target"):
-        compare(load("block"), {"acme.twice": twice}, targets={"acme.twice": "k"})
+    with pytest.raises(stablehlo.StableHLOError, match="both a function and a target"):
+        stablehlo.compare(load("block"), {"acme.twice": twice}, targets={"acme.twice": "k"})
     for tolerance in (-1.0, math.nan):
         message = "^the tolerance must be a number from 0, such as 1e-5"
-        with pytest.raises(StableHLOError, match=message):
-            compare(load("block"), {"acme.twice": twice}, tolerance=tolerance)
+        with pytest.raises(stablehlo.StableHLOError, match=message):
+            stablehlo.compare(load("block"), {"acme.twice": twice}, tolerance=tolerance)
 
 
 @pytest.mark.slow
 def test_the_tolerance_depends_on_the_type_and_can_be_given() -> None:
-    def module(type_: str) -> Module:
+    def module(type_: str) -> stablehlo.Module:
         tensor = f"tensor<64x{type_}>"
         return composite_module("acme.exp", tensor, f"%r = stablehlo.exponential %x : {tensor}")
 
@@ -115,11 +105,11 @@ def test_the_tolerance_depends_on_the_type_and_can_be_given() -> None:
 
     tolerances = {"f64": 1e-12, "f32": 1e-5, "f16": 4e-3, "bf16": 2e-2, "f8E4M3FN": 0.125}
     for type_, tolerance in tolerances.items():
-        (row,) = compare(module(type_), {"acme.exp": nearly}, timed=False).calls
+        (row,) = stablehlo.compare(module(type_), {"acme.exp": nearly}, timed=False).calls
         assert row.tolerance == tolerance
         assert (row.problem is None) == (tolerance > 1e-3), row.problem
-    assert compare(module("f32"), {"acme.exp": nearly}, tolerance=0.002).problems == ()
-    exact = compare(module("bf16"), {"acme.exp": lambda x: jnp.exp(x)}, tolerance=0.0)
+    assert stablehlo.compare(module("f32"), {"acme.exp": nearly}, tolerance=0.002).problems == ()
+    exact = stablehlo.compare(module("bf16"), {"acme.exp": lambda x: jnp.exp(x)}, tolerance=0.0)
     numbers = exact.calls[0].numbers
     assert numbers is not None
     assert numbers.decomposition_error is not None
@@ -128,8 +118,8 @@ def test_the_tolerance_depends_on_the_type_and_can_be_given() -> None:
 
 def test_integer_results_have_to_be_equal() -> None:
     module = composite_module("acme.id", "tensor<4xi32>")
-    assert compare(module, {"acme.id": lambda x: x + 0}).problems == ()
-    wrong = compare(module, {"acme.id": lambda x: x.at[0].add(1)})
+    assert stablehlo.compare(module, {"acme.id": lambda x: x + 0}).problems == ()
+    wrong = stablehlo.compare(module, {"acme.id": lambda x: x.at[0].add(1)})
     assert "its error is 0.25, and 0 is allowed" in problem(wrong)
 
 
@@ -140,13 +130,13 @@ def test_why_there_is_no_f64() -> None:
           %1 = stablehlo.and %0, %m : tensor<4xi32>
           %r = stablehlo.bitcast_convert %1 : (tensor<4xi32>) -> tensor<4xf32>"""
     module = composite_module("acme.abs", "tensor<4xf32>", body)
-    comparison = compare(module, {"acme.abs": lambda x: jnp.abs(x)})
+    comparison = stablehlo.compare(module, {"acme.abs": lambda x: jnp.abs(x)})
     numbers = comparison.calls[0].numbers
     assert comparison.problems == ()
     assert numbers is not None
     assert (numbers.error, numbers.kernel_error, numbers.decomposition_error) == (0, None, None)
     assert numbers.why_not_f64 == "stablehlo.bitcast_convert: it reads the bits of floats"
-    assert "no f64" in printed(comparison_table(comparison), 400)
+    assert "no f64" in printed(stablehlo.comparison_table(comparison), 400)
 
 
 # ---- kernels in C++ ----
@@ -172,10 +162,10 @@ IN_CPP: tuple[tuple[str, list[str], str | None], ...] = (
 @pytest.mark.slow
 def test_kernels_in_cpp(library: Path) -> None:
     for target, names, message in IN_CPP:
-        register_targets([target], [library])
+        stablehlo.register_targets([target], [library])
         ignored = {"acme.twice": names}
         targets = {"acme.twice": target}
-        comparison = compare(load("block"), targets=targets, ignored=ignored, timed=False)
+        comparison = stablehlo.compare(load("block"), targets=targets, ignored=ignored, timed=False)
         if message is None:
             assert comparison.problems == (), target
         else:
@@ -185,10 +175,10 @@ def test_kernels_in_cpp(library: Path) -> None:
 
 @pytest.mark.slow
 def test_what_cannot_be_registered(library: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="no library has the symbol nobody_has_this"):
-        register_targets(["nobody_has_this"], [library])
-    with pytest.raises(RunError, match="cannot be loaded"):
-        register_targets(["twice_right"], [tmp_path / "missing.so"])
+    with pytest.raises(stablehlo.RunError, match="no library has the symbol nobody_has_this"):
+        stablehlo.register_targets(["nobody_has_this"], [library])
+    with pytest.raises(stablehlo.RunError, match="cannot be loaded"):
+        stablehlo.register_targets(["twice_right"], [tmp_path / "missing.so"])
     assert ctypes.CDLL(str(library)).twice_right
 
 
@@ -197,11 +187,11 @@ def test_what_cannot_be_registered(library: Path, tmp_path: Path) -> None:
 
 def operands(types: str, results: str, body: str) -> Any:
     """The operands that are made for a decomposition."""
-    return made_for(Module.parse(f"func.func @main({types}) -> {results} {{ {body} }}"))
+    return made_for(stablehlo.Module.parse(f"func.func @main({types}) -> {results} {{ {body} }}"))
 
 
-def made_for(module: Module) -> Any:
-    executable = compile_module(module)
+def made_for(module: stablehlo.Module) -> Any:
+    executable = stablehlo.compile_module(module)
     made = make_inputs(module, executable)
     again = make_inputs(module, executable)
     for one, other in zip(made.arrays, again.arrays, strict=True):
@@ -216,7 +206,7 @@ INTEGERS = read_cases(DATA / "integers.txt")
 def test_integers_are_in_range_and_reach_its_ends(name: str) -> None:
     text, expected = INTEGERS[name].values()
     place, *ends = map(int, expected.split())
-    found = made_for(Module.parse(text)).arrays[place]
+    found = made_for(stablehlo.Module.parse(text)).arrays[place]
     assert [found.min(), found.max()] == ends
 
 
@@ -257,7 +247,7 @@ def test_operands_are_positive_where_the_results_need_it() -> None:
 def test_results_that_are_never_finite_are_no_comparison() -> None:
     body = "%r = stablehlo.constant dense<0x7FC00000> : tensor<4xf32>"
     module = composite_module("acme.nan", "tensor<4xf32>", body)
-    comparison = compare(module, {"acme.nan": lambda x: x * np.float32("nan")})
+    comparison = stablehlo.compare(module, {"acme.nan": lambda x: x * np.float32("nan")})
     assert "gives no finite number for normal operands" in problem(comparison)
 
 
@@ -265,12 +255,12 @@ def test_random_operands_of_a_backward_need_not_belong_together() -> None:
     """A kernel takes the saved square where the decomposition computes it again."""
     module = load("square_backward")
     kernels = {"acme.square_backward": lambda x, square: square}
-    told = problem(compare(module, kernels))
+    told = problem(stablehlo.compare(module, kernels))
     assert told.endswith("all operands follow: --inputs FILE.npz, or inputs=)")
     x = np.arange(4, dtype=np.float32)
-    assert compare(module, kernels, inputs=[x]).problems == ()
+    assert stablehlo.compare(module, kernels, inputs=[x]).problems == ()
     sevenfold = {"acme.square_backward": lambda x, square: x * 7}
-    assert problem(compare(module, sevenfold, inputs=[x])).endswith("is allowed")
+    assert problem(stablehlo.compare(module, sevenfold, inputs=[x])).endswith("is allowed")
 
 
 def test_real_inputs_reach_the_calls() -> None:
@@ -279,20 +269,22 @@ def test_real_inputs_reach_the_calls() -> None:
 
     ones, eye = np.ones((4, 8), np.float32), np.eye(8, dtype=np.float32)
     module = load("block")
-    assert run(module, ones, eye)[0].shape == (4, 8)
-    comparison = compare(module, {"acme.twice": right_for_ones}, inputs=[ones, eye])
+    assert stablehlo.run(module, ones, eye)[0].shape == (4, 8)
+    comparison = stablehlo.compare(module, {"acme.twice": right_for_ones}, inputs=[ones, eye])
     assert comparison.problems == ()
     assert comparison.calls[0].numbers is not None
     assert comparison.calls[0].numbers.inputs == "given"
-    assert "differs" in problem(compare(module, {"acme.twice": right_for_ones}))
-    inner = compare(module, {"acme.tanh": lambda x: jnp.tanh(x)}, inputs=[ones, eye])
+    assert "differs" in problem(stablehlo.compare(module, {"acme.twice": right_for_ones}))
+    inner = stablehlo.compare(module, {"acme.tanh": lambda x: jnp.tanh(x)}, inputs=[ones, eye])
     assert inner.calls[0].numbers is not None
     assert inner.calls[0].numbers.inputs == "normal"  # inside a decomposition
 
 
 def test_dynamic_shapes_are_a_problem() -> None:
     module = composite_module("acme.f", "tensor<?xf32>")
-    assert "only calls with static shapes" in problem(compare(module, {"acme.f": lambda x: x}))
+    assert "only calls with static shapes" in problem(
+        stablehlo.compare(module, {"acme.f": lambda x: x})
+    )
 
 
 # ---- what is written ----
@@ -305,11 +297,11 @@ def test_the_table_has_the_comparison() -> None:
         "acme.tanh": lambda x: jnp.tanh(x),
         "ptxla.outer": lambda x: x,
     }
-    mixed = compare(load("block"), kernels)
+    mixed = stablehlo.compare(load("block"), kernels)
     assert sorted(row.numbers is None for row in mixed.calls) == [False, False, True]
     # One wrong kernel does not hide the others.
     problems = {row.call.name: row.problem is not None for row in mixed.calls}
     assert problems == {"acme.twice": True, "acme.tanh": False, "ptxla.outer": True}
-    text = printed(comparison_table(mixed), 400)
+    text = printed(stablehlo.comparison_table(mixed), 400)
     for name in ("acme.twice", "acme.tanh", "ptxla.outer v1", "2.5e+00", "GB/s"):
         assert name in text

@@ -28,8 +28,7 @@ VALUES = {
 
 def test_an_argument_becomes_a_constant() -> None:
     for element_type, (value, text) in VALUES.items():
-        module = Module.parse(MODULE.replace("!T!", element_type))
-        result = constant_inputs(module, {1: value})
+        result = constant_inputs(Module.parse(MODULE.replace("!T!", element_type)), {1: value})
         result.verify()
         assert f"stablehlo.constant {text}" in result.text
         assert "@main(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>)" in result.text

@@ -40,8 +40,7 @@ def test_a_good_file_is_read_as_without_limits() -> None:
     text = BLOCK.read_text()
     assert Module.read(BLOCK, limits=Limits()).text == expected
     assert Module.parse(text, limits=Limits()).text == expected
-    artifact = Module.parse(text).portable()
-    assert Module.from_bytes(artifact, limits=Limits()).text == expected
+    assert Module.from_bytes(Module.parse(text).portable(), limits=Limits()).text == expected
 
 
 def test_a_crash_is_an_error() -> None:

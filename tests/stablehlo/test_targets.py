@@ -12,16 +12,7 @@ from composites_testing.passes import DATA
 from composites_testing.stablehlo_commands import invoke
 
 import composites
-from lowering import export
-from lowering.stablehlo import (
-    TARGETS,
-    Module,
-    RefusedOperationError,
-    StableHLOError,
-    UnsupportedOperationError,
-    run_passes,
-    target_passes,
-)
+from lowering import export, stablehlo
 from lowering.stablehlo.bindings import operator_name, source_line
 
 SOLVE = DATA / "solve.mlir"
@@ -38,7 +29,7 @@ def exported(**options: Any) -> composites.Program:
 
 
 def test_what_a_target_lacks_is_replaced() -> None:
-    texts = {name: exported(target=name).mlir for name in TARGETS}
+    texts = {name: exported(target=name).mlir for name in stablehlo.TARGETS}
     for name, text in texts.items():
         is_xla = name in ("xla", "cuda")
         assert ("stablehlo.select_and_scatter" in text) == is_xla, name
@@ -50,35 +41,37 @@ def test_what_a_target_lacks_is_replaced() -> None:
 
 def test_what_cannot_be_replaced_is_named() -> None:
     message = "IREE 3.13 does not take stablehlo.cholesky of f32, which is in @factor; replace it"
-    with pytest.raises(UnsupportedOperationError, match=message):
-        run_passes(Module.read(SOLVE), target_passes("iree"))
+    with pytest.raises(stablehlo.UnsupportedOperationError, match=message):
+        stablehlo.run_passes(stablehlo.Module.read(SOLVE), stablehlo.target_passes("iree"))
     message = "does not take stablehlo.custom_call @acme.kernel, which is in @main"
-    with pytest.raises(UnsupportedOperationError, match=message):
-        run_passes(Module.read(CALL), target_passes("iree"))
+    with pytest.raises(stablehlo.UnsupportedOperationError, match=message):
+        stablehlo.run_passes(stablehlo.Module.read(CALL), stablehlo.target_passes("iree"))
     for name in ("xla", "cuda", "portable"):
-        run_passes(Module.read(SOLVE), target_passes(name))
+        stablehlo.run_passes(stablehlo.Module.read(SOLVE), stablehlo.target_passes(name))
 
 
 def test_a_form_that_is_refused_is_described() -> None:
     """The programs of forms_of_litert.mlir, which say nothing of a form that is taken."""
     for case in cases(FORMS.read_text(encoding="utf-8")):
         (message,) = case.all("says")
-        error = pytest.raises(RefusedOperationError, match=f"does not take stablehlo.{message}")
+        error = pytest.raises(
+            stablehlo.RefusedOperationError, match=f"does not take stablehlo.{message}"
+        )
         with error if message else nullcontext():
-            run_passes(case.module(), target_passes("litert"))
+            stablehlo.run_passes(case.module(), stablehlo.target_passes("litert"))
 
 
 WITH_LINES = DATA / "lines.mlir"
 
 
 def test_a_refusal_names_the_composite_and_the_line() -> None:
-    module = Module.read(WITH_LINES)
+    module = stablehlo.Module.read(WITH_LINES)
     message = (
         "LiteRT 2.3 does not take stablehlo.multiply of f64, which is in @square,"
         " of composite acme.square, at models/net.py:12; replace it, or leave the target out"
     )
-    with pytest.raises(UnsupportedOperationError) as raised:
-        run_passes(module, target_passes("litert"))
+    with pytest.raises(stablehlo.UnsupportedOperationError) as raised:
+        stablehlo.run_passes(module, stablehlo.target_passes("litert"))
     assert str(raised.value) == message
 
 
@@ -101,15 +94,15 @@ def test_the_line_is_one_of_the_module_that_is_exported(stack: list[str], source
         location = f"callsite({frame} at {location})"
     text = WITH_LINES.read_text()
     text = text.replace('"mul"("models/net.py":12:3)', f'"aten__mul"({location})')
-    with pytest.raises(RefusedOperationError) as raised:
-        run_passes(Module.parse(text), target_passes("litert"))
+    with pytest.raises(stablehlo.RefusedOperationError) as raised:
+        stablehlo.run_passes(stablehlo.Module.parse(text), stablehlo.target_passes("litert"))
     assert raised.value.source == f", from aten::mul, at {source}"
 
 
 def test_what_is_not_checked() -> None:
     """Decompositions of native composites, and what is computed of constants."""
-    native = Module.parse(WITH_LINES.read_text().replace("acme.square", "tfl.square"))
-    constant = Module.parse("""
+    native = stablehlo.Module.parse(WITH_LINES.read_text().replace("acme.square", "tfl.square"))
+    constant = stablehlo.Module.parse("""
         func.func @main() -> tensor<f32> {
           %0 = stablehlo.constant dense<2.0> : tensor<f64>
           %1 = stablehlo.multiply %0, %0 : tensor<f64>
@@ -118,11 +111,13 @@ def test_what_is_not_checked() -> None:
         }
     """)
     for module in (native, constant):
-        assert run_passes(module, target_passes("litert")).text == module.text
+        assert stablehlo.run_passes(module, stablehlo.target_passes("litert")).text == module.text
 
 
 def test_mistakes() -> None:
-    with pytest.raises(StableHLOError, match=r"no target 'ire' \(did you mean 'iree'\?\)|'ire'"):
+    with pytest.raises(
+        stablehlo.StableHLOError, match=r"no target 'ire' \(did you mean 'iree'\?\)|'ire'"
+    ):
         exported(target="ire")
     with pytest.raises(composites.ExportError, match="portable=True and target='iree' are two"):
         exported(portable=True, target="iree")

@@ -5,23 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composites_testing.command_line import invoke
 from composites_testing.golden import Parts, check_cases
-from typer.testing import CliRunner
 
 from composites.registry.formatting import formatted
 from composites.registry.validation import load_registry
 from lowering import activation
-from lowering.cli.app import app
 
 pytestmark = pytest.mark.usefixtures("nothing_on")
 
 
-def invoke(*arguments: object) -> Any:
-    return CliRunner().invoke(app, ["suggest", *map(str, arguments)])
-
-
 def data_of(*arguments: object) -> dict[str, Any]:
-    result = invoke(*arguments, "--json")
+    result = invoke("suggest", *arguments, "--json")
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
@@ -60,7 +55,7 @@ def test_every_instruction_is_that_of_a_call(model: Path) -> None:
 
 def test_a_draft_passes_check_and_does_what_it_says(model: Path) -> None:
     draft = model.parent / "draft.yaml"
-    result = invoke(f"{model}:net", "-o", draft)
+    result = invoke("suggest", f"{model}:net", "-o", draft)
     assert result.exit_code == 0, result.output
     assert "draft: norm" in result.stdout
     entries = {e.name: e for e in load_registry(draft).composites}
@@ -69,10 +64,9 @@ def test_a_draft_passes_check_and_does_what_it_says(model: Path) -> None:
     assert norm.operands == ("x", "self.weight")
     assert [(a.name, a.argument) for a in norm.attributes] == [("eps", "self.eps")]
     assert norm.backward == "derive"
-    cap = entries["soft_cap"]
-    assert dict(cap.example).keys() == {"x", "cap"}
+    assert dict(entries["soft_cap"].example).keys() == {"x", "cap"}
     assert "norm_scaled" not in entries
-    checked = CliRunner().invoke(app, ["check", str(draft)])
+    checked = invoke("check", draft)
     assert (checked.exit_code, checked.stdout) == (0, "1 file checked, no problems found\n")
     text = draft.read_text()
     assert "\nschema: 2\n" in text
@@ -89,7 +83,7 @@ def test_turning_a_draft_on_lowers_what_is_outside(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draft = model.parent / "draft.yaml"
-    invoke(f"{model}:net", "-o", draft)
+    invoke("suggest", f"{model}:net", "-o", draft)
     measured = data_of(f"{model}:net")["after"]
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(draft))
     activation.catalog.cache_clear()
@@ -129,7 +123,7 @@ def test_a_draft_of_a_function_that_takes_an_object(tmp_path: Path) -> None:
 
 def test_mistakes(model: Path) -> None:
     def message(parts: Parts) -> str:
-        result = invoke(*parts[""].replace("MODEL", str(model)).split())
+        result = invoke("suggest", *parts[""].replace("MODEL", str(model)).split())
         assert result.stdout == ""
         error = result.stderr.lstrip()  # rich 13 ends its progress with a line
         return f"exit code {result.exit_code}\n{error}".replace(str(model), "MODEL")

@@ -155,8 +155,7 @@ def test_gradients_only_for_what_requires_them(all_same_as_stock: SameAsStock) -
         operator = OPERATORS[name]
         for asked in ((0,), (1, 2), (1,), (2,), (0, 2)):
             call = partial(some_gradients, operator, asked)
-            emits = both(operator.composite)
-            tables.append(Subjects({f"{name} {asked}": call}, emits=emits))
+            tables.append(Subjects({f"{name} {asked}": call}, emits=both(operator.composite)))
             count = 4 if name == "attention" else 3  # there is no attn_mask, which is an operand
             masks.add(", ".join(str(n in asked).lower() for n in range(count)))
     ours = all_same_as_stock(*tables).ours

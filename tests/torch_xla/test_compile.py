@@ -151,8 +151,7 @@ def cube(x: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
 
 def rotated(q: torch.Tensor, k: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
     # Looked up when it is called, as a model does.
-    rotate = modeling_llama.apply_rotary_pos_emb
-    return torch.cat(rotate(q, k, angles.cos(), angles.sin()))
+    return torch.cat(modeling_llama.apply_rotary_pos_emb(q, k, angles.cos(), angles.sin()))
 
 
 def module(made: nn.Module) -> Function:

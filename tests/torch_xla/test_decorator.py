@@ -371,8 +371,7 @@ class Tupled(NamedTuple):
 def test_methods_of_objects_that_are_no_modules() -> None:
     weight = torch.linspace(1, 2, 3)
     for owner in (Slotted(), Tupled(weight.to("xla"))):
-        name = f"acme.{type(owner).__name__.lower()}"
-        check(owner.method, lambda a: a * weight + 0.5, name)
+        check(owner.method, lambda a: a * weight + 0.5, f"acme.{type(owner).__name__.lower()}")
 
 
 class Shifted(Norm):

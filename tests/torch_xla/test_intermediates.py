@@ -20,8 +20,7 @@ from composites.operators.experts import experts
 
 
 def mlp(x: Tensor, weight: Tensor, down: Tensor) -> Tensor:
-    gate = intermediate(x @ weight, "gate")
-    return functional.silu(gate) @ down
+    return functional.silu(intermediate(x @ weight, "gate")) @ down
 
 
 def gradients(function: Callable[..., Any], *operands: Tensor, **keywords: Any) -> list[Tensor]:
@@ -139,8 +138,7 @@ def test_without_gradients_nothing_is_added() -> None:
 
 def writing(x: Tensor, weight: Tensor) -> Tensor:
     product = x @ weight
-    gate = intermediate(product, "gate")
-    shifted = gate + 1
+    shifted = intermediate(product, "gate") + 1
     product.mul_(2)
     return torch.sin(shifted) * product
 

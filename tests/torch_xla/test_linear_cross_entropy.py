@@ -131,8 +131,7 @@ def test_one_composite_each_way() -> None:
     states, weight, bias, target = leaves_of(operands(2, 9))
     with composites.enabled("linear_cross_entropy"):
         loss = composites.linear_cross_entropy(states, weight, target, bias)
-        gradients = torch.autograd.grad(loss, [states, weight, bias])
-        text = xm.get_stablehlo([loss, *gradients])
+        text = xm.get_stablehlo([loss, *torch.autograd.grad(loss, [states, weight, bias])])
     assert re.findall(r'stablehlo\.composite "([^"]*)"', text) == [NAME, f"{NAME}_backward"]
     (results,) = re.findall(rf'composite "{NAME}" .*-> tuple<(.*)>', text)
     assert results.split(", ") == ["tensor<f32>", "tensor<2x9xf32>", "tensor<2x9xf32>"]

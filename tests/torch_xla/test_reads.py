@@ -250,8 +250,7 @@ def test_a_tensor_of_the_device_is_no_constant(synchronized: bool) -> None:
         scale.grad = None
         result = composed(x)
         result.sum().backward()
-        found = result.tolist(), gradient_of(scale).tolist()
-        assert found == ([2 * value] * 3, [2.0] * 3)
+        assert (result.tolist(), gradient_of(scale).tolist()) == ([2 * value] * 3, [2.0] * 3)
     for row in composites.stats().entries[f"acme.lazy_{synchronized}"].fallbacks:
         assert "reads a traced tensor that is not an operand (torch.float32" in row.reason
 

@@ -4,28 +4,26 @@ import importlib
 import linecache
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from composites_testing.command_line import invoke
 from composites_testing.golden import Parts, check_cases
 from composites_testing.packages import install, returning
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import composites
 from composites.errors import LoweringError
 from composites.registry.builtin import builtin_registry_path
-from lowering.cli.app import app
 
 pytestmark = pytest.mark.usefixtures("acme")
 
 ACME = Path(__file__).parent / "acme_package" / "acme" / "acme.yaml"
 GOLDEN = Path(__file__).parent / "golden" / "check.txt"
+check = partial(invoke, "check")
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
-
-
-def check(*files: str | Path, **environment: str) -> Result:
-    return CliRunner().invoke(app, ["check", *map(str, files)], env=environment)
 
 
 def assert_good(result: Result, count: int = 1) -> None:
@@ -72,8 +70,7 @@ def test_a_rewrite_that_takes_other_arguments_is_an_error_of_the_call_too(
     (module_folder / "rewriting_ops.py").write_text(REWRITING)
     rewrites = "{aten::gelu: 'rewriting_ops:rewritten'}"
     entry = f"  a: {{op: aten::silu, backward: derive, rewrites: {rewrites}}}\n"
-    file = write(module_folder, entry)
-    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(file))
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(write(module_folder, entry)))
     message = "rewriting_ops:rewritten does not take the arguments of aten::gelu: got an unexpected"
     x = torch.ones(2, device="xla")
     with composites.enabled("umbra.a"), pytest.raises(LoweringError, match=message):

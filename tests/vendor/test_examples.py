@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from composites_testing.command_line import invoke
 from composites_testing.modules import Calling
 from composites_testing.selection import variants
 from jax import lax
-from typer.testing import CliRunner
 
 import composites
 from composites.contracts.lock import write_lock
 from composites.registry.catalog import load_catalog
-from lowering.cli.app import app
 from lowering.locking import lock_of
 from lowering.verification.results import Verdict
 from lowering.verification.subjects import subjects_of
@@ -38,7 +37,7 @@ def test_check(registries: Callable[..., None]) -> None:
     wrong = {}
     for file in sorted({*FILES} - {"xla_mx"}):
         registries(file)
-        result = CliRunner().invoke(app, ["check", str(REGISTRIES / f"{file}.yaml")])
+        result = invoke("check", REGISTRIES / f"{file}.yaml")
         if (result.exit_code, result.stderr) != (0, ""):
             wrong[file] = result.output
     assert wrong == {}
@@ -110,13 +109,11 @@ def test_a_program_is_understood_with_the_lock_of_its_registry(
     exported = composites.export(product, arguments[:4], ops=["xla.*"])
     assert exported.composites == {"xla.mx_mm": 1, "xla.scaled_dot": 1}
     program.write_text(exported.mlir)
-    result = CliRunner().invoke(app, ["inspect", str(program), "--against", str(lock)])
+    result = invoke("inspect", program, "--against", lock)
     assert (result.exit_code, result.stderr) == (0, "")
     text = exported.mlir.replace("[[[1], [1]], [[], []]]", "[[[1], [0]], [[], []]]")
     program.write_text(text.replace("preferred_element_type = bf16", "preferred_element_type = 1"))
-    result = CliRunner().invoke(
-        app, ["inspect", str(program), "--against", str(lock)], env={"COLUMNS": "200"}
-    )
+    result = invoke("inspect", program, "--against", lock, COLUMNS="200")
     assert result.exit_code == 1
     assert "dimension_numbers is (((1,), (0,)), ((), ()))" in result.stdout
     assert "preferred_element_type = 1 is not of type type" in result.stdout

@@ -201,8 +201,7 @@ def test_adamw(revision: str, registries: Callable[..., None]) -> None:
 
 
 def compare(computed: torch.Tensor, expected: torch.Tensor) -> None:
-    mine = computed.detach().cpu()
-    torch.testing.assert_close(mine, expected.detach(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(computed.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("revision", "count"), [("attributes", 3), ("operands", 2)])

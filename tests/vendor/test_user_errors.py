@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from composites_testing.command_line import invoke
 from composites_testing.processes import run_python
-from typer.testing import CliRunner
 
 import composites
-from lowering.cli.app import app
 from lowering.stablehlo import BindError
 
 FUNCTIONS = """
@@ -52,9 +51,8 @@ def test_a_decomposition(
             call()
         assert str(raised.value).startswith(f"{path}:4: umbra.gelu: {expected}")
         assert isinstance(raised.value.__cause__, error)
-    checked = CliRunner().invoke(app, ["check", path])
-    assert f"{path}:4: gelu: {expected}" in checked.stderr
-    verified = CliRunner().invoke(app, ["verify", "umbra.gelu", "--json"])
+    assert f"{path}:4: gelu: {expected}" in invoke("check", path).stderr
+    verified = invoke("verify", "umbra.gelu", "--json")
     assert f"{tmp_path}/umbra_ops.py:{line}: {error.__name__}: " in verified.stdout
 
 

@@ -14,13 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from composites_testing import vendor_calls
 from composites_testing.modules import Calling
-from composites_testing.vendor_calls import (
-    check_forms,
-    emitted_by,
-    read_forms,
-    values_and_gradients,
-)
 from jax import lax
 
 import composites
@@ -72,7 +67,7 @@ def codes(*shape: int, least: int = 0, kinds: int = 256) -> torch.Tensor:
 
 ENDS = torch.tensor([3, 3, 8], dtype=torch.int32)
 LHS_SCALE = codes(4, 2, least=125, kinds=5)
-FORMS, OTHERWISE = read_forms(
+FORMS, OTHERWISE = vendor_calls.read_forms(
     "xla.yaml",
     grouped=grouped,
     grouped_contracted=grouped_contracted,
@@ -103,14 +98,14 @@ def xla(registries: Callable[..., None]) -> Iterator[None]:
 
 @pytest.mark.usefixtures("xla")
 def test_forms() -> None:
-    check_forms(FORMS, "xla")
+    vendor_calls.check_forms(FORMS, "xla")
 
 
 @pytest.mark.usefixtures("xla")
 def test_compiled_forms() -> None:
     # PyTorch compiles grouped products in bf16 alone, and these forms are compared in f32.
     compiled = {name: one for name, one in FORMS.items() if not name.startswith("ragged_dot")}
-    check_forms(compiled, compiled=True)
+    vendor_calls.check_forms(compiled, compiled=True)
 
 
 @pytest.mark.usefixtures("xla")
@@ -122,17 +117,16 @@ def test_compiled_grouped_products() -> None:
     def product(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
         return (compiled if lhs.device.type == "xla" else grouped)(lhs, rhs, ENDS.to(lhs.device))
 
-    results, grads = values_and_gradients(product, "xla", tensors)
-    names = [call.split('"')[1] for call in emitted_by(*results, *grads)]
+    results, grads = vendor_calls.values_and_gradients(product, "xla", tensors)
+    names = [call.split('"')[1] for call in vendor_calls.emitted_by(*results, *grads)]
     assert names == ["chlo.ragged_dot"] * 3
-    expected, expected_grads = values_and_gradients(product, "cpu", tensors)
+    expected, expected_grads = vendor_calls.values_and_gradients(product, "cpu", tensors)
     found = [tensor.cpu() for tensor in results + grads]
     torch.testing.assert_close(found, expected + expected_grads)
 
 
 def exported(call: Callable[..., Any], *tensors: torch.Tensor) -> Module:
-    program = composites.export(Calling(call), tensors, ops=["chlo.*", "xla.*"])
-    return Module.parse(program.mlir)
+    return Module.parse(composites.export(Calling(call), tensors, ops=["chlo.*", "xla.*"]).mlir)
 
 
 def test_xla_takes_chlos_functions_by_name(registries: Callable[..., None]) -> None:
@@ -192,7 +186,7 @@ def test_the_portable_artifact_keeps_the_attributes(registries: Callable[..., No
 
 @pytest.mark.usefixtures("xla")
 def test_calls_that_xlas_operations_are_not_for() -> None:
-    check_forms(OTHERWISE)
+    vendor_calls.check_forms(OTHERWISE)
 
 
 @pytest.mark.usefixtures("xla")
@@ -204,7 +198,7 @@ def test_scales_of_rows_and_a_bias() -> None:
     tensors = (lhs, rhs.t(), rows, columns, bias.to(BF16))
     a, b, scale_a, scale_b, added = (tensor.to("xla") for tensor in tensors)
     result = torch._scaled_mm(a, b, scale_a, scale_b, added, out_dtype=BF16)
-    (call,) = emitted_by(result)
+    (call,) = vendor_calls.emitted_by(result)
     assert call.startswith('"xla.scaled_dot"')
     assert "preferred_element_type = f32}" in call  # the bias comes before the rounding
     wide = (lhs.float() * rows) @ (rhs.float().t() * columns) + bias.to(BF16).float()

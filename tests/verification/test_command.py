@@ -3,18 +3,19 @@
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from composites_testing.command_line import invoke
 from composites_testing.golden import Parts, check_cases
 from composites_testing.processes import run
-from typer.testing import CliRunner, Result
 
 import composites
 from lowering import activation
-from lowering.cli.app import app
 
+verify = partial(invoke, "verify")
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 FUNCTIONS = """
 import torch
@@ -47,10 +48,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     composites.disable()
     activation.catalog.cache_clear()
     return tmp_path
-
-
-def verify(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["verify", *map(str, arguments)])
 
 
 def write(folder: Path, entries: str) -> Path:

@@ -75,8 +75,7 @@ def calls(definition: Definition, dtype: torch.dtype, most: int) -> list[TorchCa
             torch_calls += _of_operator(definition, sample)
             if len(torch_calls) > 40 * most:
                 break
-    step = max(len(torch_calls) // most, 1)
-    return torch_calls[::step][:most]
+    return torch_calls[:: max(len(torch_calls) // most, 1)][:most]
 
 
 def _of_sample(
@@ -85,8 +84,7 @@ def _of_sample(
     adapt = definition.entry.adapt
     try:
         if adapt is not None:
-            values = adapted(adapt, definition.function, arguments, keywords)
-            return [_call(definition, values)]
+            return [_call(definition, adapted(adapt, definition.function, arguments, keywords))]
     except Exception:  # a call that the entry leaves alone
         return []
     return [_bound(definition, arguments, keywords)]
