@@ -5,6 +5,7 @@ Names that start with an underscore can change between releases. Each one is wra
 function that states its purpose, so that adapting to a new PyTorch release means changing one file.
 """
 
+import operator
 import re
 import sys
 import threading
@@ -470,11 +471,16 @@ class _Watching(TorchDispatchMode):
         return self._around(func, args, kwargs or {})
 
 
+_IN_PLACE = {name for name in dir(operator) if re.fullmatch(r"__i(?!nv|ndex)\w+__", name)}
+"""`__iadd__` and the like."""
+
+
 class _WritingToHolders(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        is_in_place = name.startswith("__i") or (name.endswith("_") and not name.endswith("__"))
-        if not is_in_place or not hasattr(args[0], "__tensor_flatten__"):
+        is_in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+        first = next(iter((*args, *(kwargs or {}).values())), None)
+        if not is_in_place or not hasattr(first, "__tensor_flatten__"):
             return func(*args, **(kwargs or {}))
         modes = _get_current_dispatch_mode_stack()  # type: ignore[no-untyped-call]
         is_watched = any(isinstance(mode, _Watching) for mode in modes)
@@ -934,10 +940,11 @@ def decomposed_late(names: Sequence[str] = _DECOMPOSED_EARLY) -> Iterator[None]:
     all_decompositions()  # without their kernels, PyTorch takes these operators for others
     packets = [getattr(torch.ops.aten, name) for name in names]
     overloads = [getattr(packet, name) for packet in packets for name in packet.overloads()]
-    kept = [(overload, dict(overload.py_kernels)) for overload in overloads]
+    keys = [parse_key(key) for key in ("Autograd", "CompositeImplicitAutograd")]
+    kept: list[tuple[Any, dict[Any, Any]]] = []
     for overload in overloads:
-        for key in ("Autograd", "CompositeImplicitAutograd"):
-            overload.py_kernels.pop(parse_key(key), None)
+        kernels = overload.py_kernels
+        kept.append((overload, {key: kernels.pop(key) for key in keys if key in kernels}))
         forget_dispatch(overload)
     try:
         yield
@@ -1105,7 +1112,8 @@ def compile_ahead(
             draws = torch.Tag.nondeterministic_seeded in tags_of(node.target)
             if "recompute" in node.meta and (reads_changed or (draws and not draws_again)):
                 for saved in (node, *node.users):
-                    saved.meta["recompute"] = torch.utils.checkpoint.CheckpointPolicy.MUST_SAVE
+                    if "recompute" in saved.meta:
+                        saved.meta["recompute"] = torch.utils.checkpoint.CheckpointPolicy.MUST_SAVE
         returned.append(keywords["num_fwd_outputs"])
         return default_partition(joint, *arguments, **keywords)
 

@@ -211,8 +211,8 @@ class _EventReader:
             )
         surrogates = [c for c in text if "\ud800" <= c <= "\udfff"]
         if surrogates:
-            what = f"{surrogates[0]!r} is half of a character (a surrogate)"
-            return self._problem(event, f"{what}; write the character itself")
+            half = f"{surrogates[0]!r} is half of a character (a surrogate)"
+            return self._problem(event, f"{half}; write the character itself")
         return value
 
     def _problem(self, event: Any, message: str) -> None:

@@ -104,7 +104,12 @@ class _SpecReader:
         parts, described = _parts(value), _parts(spec)
         owner = name or "the call"
         noun = "dimension" if isinstance(value, torch.Tensor) else "item" if name else "argument"
-        if parts is None or described is None:
+        if parts is None:
+            raise ExportError(
+                f"dynamic_shapes: {owner} is a {type(value).__name__}, and cannot be described by"
+                f" {spec!r}; write None for arguments that do not vary"
+            )
+        if described is None:
             raise ExportError(
                 f"dynamic_shapes: {owner} cannot be described by {spec!r}; describe each {noun}, as"
                 " in {0: torch.export.Dim('batch')} for a tensor, and write None for what does not"
@@ -122,15 +127,24 @@ class _SpecReader:
             if place not in parts:
                 names = [known for known in parts if isinstance(known, str)]
                 hint = did_you_mean(key, names) if isinstance(key, str) else ""
-                raise ExportError(f"dynamic_shapes: {owner} has no {noun} {key!r}{hint}")
+                count = f"{len(parts)} {noun}{'' if len(parts) == 1 else 's'}"
+                raise ExportError(
+                    f"dynamic_shapes: {owner} has {count}, and no {noun} {key!r}{hint}"
+                )
             if isinstance(value, torch.Tensor):
                 size = self._size(f"dimension {key} of {owner}", inner, parts[place])
                 if size is not None:
                     for number in self.places[id(value)]:
                         self.sizes.setdefault(number, {})[place] = size
             else:
-                inside = f"{name}[{key!r}]" if name else str(key)
-                self.read(f"argument {key}" if inside.isdigit() else inside, parts[key], inner)
+                self.read(f"{name}[{key!r}]" if name else self._named(key), parts[key], inner)
+
+    def _named(self, argument: str | int) -> str:
+        """The name of an argument of the call, which may be described by its position."""
+        if isinstance(argument, str):
+            return argument
+        count = len(self.args)
+        return f"argument {argument}" if argument < count else [*self.kwargs][argument - count]
 
     def _size(self, place: str, dim: Any, actual: int) -> Size | None:
         if dim is None or dim == Dim.STATIC:

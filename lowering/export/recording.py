@@ -23,6 +23,7 @@ from lowering.export.shardings import input_specs, output_spec
 from lowering.export.tracing import (
     graph_of,
     model_name,
+    names_device,
     nothing_kept,
     trace_inference,
     trace_training,
@@ -48,7 +49,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     """
     request.progress("tracing")
     module = request.module
-    if isinstance(module, torch.export.ExportedProgram | torch.fx.GraphModule):
+    if isinstance(module, torch.export.ExportedProgram) or names_device(module):
         module = graph_of(module, request.frontend.tensors)
     with nothing_kept(request.frontend, module):
         call = (request.frontend, module, request.args, request.kwargs)

@@ -55,7 +55,8 @@ def check_arguments(
     if train and isinstance(module, torch.export.ExportedProgram):
         raise ExportError("an ExportedProgram only supports inference; pass the module itself")
     if isinstance(args, str) or not isinstance(args, Sequence):
-        raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
+        hint = "; write (tensor,) for a single one" if isinstance(args, torch.Tensor) else ""
+        raise ExportError(f"args must be a tuple or a list of arguments{hint}")
     if not isinstance(kwargs, Mapping | None):
         raise ExportError("kwargs must be a dictionary from names of arguments to their values")
     if optimizer is not None:

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -157,8 +157,21 @@ def model_name(module: torch.nn.Module | torch.export.ExportedProgram) -> str:
     return str(class_name).rpartition(".")[2]
 
 
+def names_device(module: object) -> TypeGuard[torch.fx.GraphModule]:
+    """Return whether a module is a graph that names the device that it was traced on."""
+    if not isinstance(module, torch.fx.GraphModule):
+        return False
+    return any(
+        torch_internals.is_metadata_check(node.target)
+        or any(isinstance(x, torch.device) for x in pytree.tree_leaves((node.args, node.kwargs)))
+        for node in module.graph.nodes
+    ) or any(map(names_device, module.children()))
+
+
 def _moved(module: Any, device: torch.device) -> torch.fx.GraphModule:
     moved = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    hooks = {name: value for name, value in vars(module).items() if name.startswith("_forward_")}
+    vars(moved).update(hooks)
     for name, child in module.named_children():
         if isinstance(child, torch.fx.GraphModule):
             setattr(moved, name, _moved(child, device))

@@ -46,14 +46,17 @@ def read_caches_as_they_are(attention: IrOperation) -> None:
         return
     options = call.python_attributes()
     (keys, position, key), (values, same, value) = (update.operands for update in updates)
-    is_one_token = query.type.shape[2:3] == key.type.shape[2:3] == value.type.shape[2:3] == [1]
-    is_plain = not options.get("is_causal") and not options.get("dropout_p")
-    if not is_one_token or not is_plain or position != same:
+    _, heads, rows, size = query.type.shape
+    is_one_token = [rows] == key.type.shape[2:3] == value.type.shape[2:3] == [1]
+    is_plain = not options.get("is_causal") and not options.get("dropout_p") and position == same
+    groups = keys.type.shape[1]
+    has_groups = groups == values.type.shape[1] and heads and groups and heads % groups == 0
+    if not (is_one_token and is_plain and has_groups and size):
         return
     rest = attention.operands[3:]
     function = partial(
         _attended,
-        scale=options.get(scaling, query.type.shape[3] ** -0.5),
+        scale=options[scaling] if scaling in options else size**-0.5,
         has_sinks=call.name == _SINKS,
         shape=attention.results[0].type.shape,
     )
@@ -92,12 +95,12 @@ def _attended(
     has_sinks: bool,
     shape: Sequence[int],
 ) -> Any:
-    """Attention with scores in f32.
+    """Attention with scores and weights in f32, or in f64 where the operands are.
 
     Args:
         query: `[N, H, 1, E]`.
         keys, values: `[N, G, L, E]` and `[N, G, L, Ev]`, where G divides H.
-        position: `[1]`, the row that `key` and `value` have.
+        position: a number, the row that `key` and `value` have.
         key, value: `[N, G, 1, E]` and `[N, G, 1, Ev]`.
         rest: sinks, `[H]`, if there are some; and perhaps a mask of booleans, or of numbers that
             are added to the scores.
@@ -109,7 +112,9 @@ def _attended(
     batch, heads, _, size = query.shape
     groups, length = keys.shape[1:3]
     grouped = (query * scale).reshape(batch, groups, heads // groups, size)
-    product = partial(jnp.einsum, preferred_element_type=jnp.float32)
+    dtype = jnp.promote_types(query.dtype, jnp.float32)
+    product = partial(jnp.einsum, preferred_element_type=dtype)
+    position = position.reshape(())
     is_written = jnp.arange(length) == position
     own = product("bghd,bgld->bghl", grouped, key)
     scores = jnp.where(is_written, own, product("bghd,bgld->bghl", grouped, keys))
@@ -118,17 +123,17 @@ def _attended(
         is_bool = mask.dtype == jnp.bool_
         scores = jnp.where(whole, scores, -jnp.inf) if is_bool else scores + whole
     greatest = scores.max(-1, keepdims=True)
-    sinks = [sink.reshape(groups, -1, 1).astype(jnp.float32) for sink in rest[:has_sinks]]
+    sinks = [sink.reshape(groups, -1, 1).astype(dtype) for sink in rest[:has_sinks]]
     for sink in sinks:
         greatest = jnp.maximum(greatest, sink)
     greatest = jnp.where(greatest == -jnp.inf, 0, greatest)
     shifted = jnp.exp(scores - greatest)
     sums = shifted.sum(-1, keepdims=True) + sum(jnp.exp(sink - greatest) for sink in sinks)
-    weights = (shifted / jnp.where(sums == 0, 1, sums)).astype(values.dtype)
+    weights = shifted / jnp.where(sums == 0, 1, sums)
     of_row = jnp.where(is_written, weights, 0).sum(-1, keepdims=True)
     others = jnp.where(is_written, 0, weights)
     attended = partial(product, "bghl,bgld->bghd", others)
-    overwritten = lax.dynamic_index_in_dim(values, position[0], axis=2)
+    overwritten = lax.dynamic_index_in_dim(values, position, axis=2)
     result = lax.cond(
         jnp.isfinite(overwritten).all(),  # 0 times infinity or NaN is NaN
         lambda: attended(values),

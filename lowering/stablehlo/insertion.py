@@ -85,12 +85,12 @@ def erase_unread(values: Iterable[IrValue], names: Collection[str]) -> None:
     queue, erased = list(values), set()
     while queue:
         value = queue.pop()
-        if value in erased or any(True for _ in value.uses):
+        operation = None if value in erased else defining_operation(value)
+        if operation is None or operation.name not in erasable:
             continue
-        operation = defining_operation(value)
-        if operation is not None and operation.name in erasable:
+        if not any(True for result in operation.results for _ in result.uses):
             queue += operation.operands
-            erased.add(value)
+            erased |= {*operation.results}
             operation.erase()
 
 

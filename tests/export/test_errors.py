@@ -263,8 +263,13 @@ def test_other_arguments_by_mistake() -> None:
     wrong: tuple[tuple[Any, Any, dict[str, Any], str], ...] = (
         (lambda x: x, (x,), {}, "the first argument is a function"),
         (torch.nn.ReLU, (x,), {}, "the first argument is ReLU"),
-        (module, x, {}, "args must be a tuple of arguments; write (tensor,) for a single one"),
-        (module, {"x": x}, {}, "args must be a tuple of arguments"),
+        (
+            module,
+            x,
+            {},
+            "args must be a tuple or a list of arguments; write (tensor,) for a single one",
+        ),
+        (module, {"x": x}, {}, "args must be a tuple or a list of arguments"),
         (module, (x,), {"kwargs": [x]}, "kwargs must be a dictionary"),
         (module, (x,), {"ops": "gelu"}, "ops must be a list of names; write ops=['gelu']"),
         (module, (x,), {"passes": ["clean"]}, "such as lowering.stablehlo.clean, not 'clean'"),

@@ -390,8 +390,8 @@ def test_what_has_fixed_sizes() -> None:
 
 
 WRONG_SHAPES: tuple[tuple[Any, str], ...] = (
-    ({"z": {0: BATCH}}, "the call has no argument 'z'"),
-    ({"x": {2: BATCH}}, "x has no dimension 2"),
+    ({"z": {0: BATCH}}, "the call has 1 argument, and no argument 'z'"),
+    ({"x": {2: BATCH}}, "x has 2 dimensions, and no dimension 2"),
     ({"x": BATCH}, "describe each dimension, as in {0: torch.export.Dim('batch')}"),
     ({"x": (BATCH,)}, "describes 1 dimensions of x, which has 2"),
     ({"x": {0: Dim.AUTO}}, "dimension 0 of x must be a named dimension"),
@@ -467,7 +467,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("x=batch", "x:0", "x:a=batch", "x:0=batch,least=3", "x:0=batch,max=many", ":0=b"):
         assert "write an argument, a dimension and a name" in said(text)
     assert "the largest size of batch must be above the smallest" in said("x:0=batch,min=8,max=4")
-    assert "the call has no argument 'y'" in said("y:0=batch")
+    assert "and no argument 'y'" in said("y:0=batch")
     said("x:0=batch", "x:1=seq,min=2,max=32")
     program = Program.load(tmp_path / "net")
     assert program.dimensions == (Dimension("batch", 1, None), Dimension("seq", 2, 32))

@@ -68,7 +68,7 @@ class FxDispatching:
         torch_internals.keep_dynamo_out(kernel)
         called = self.stock_kernel(operator, dispatch_key).call_boxed
         name = operator.qualified
-        place = Place(name, dispatch_key, True, called, called_overload)
+        place = Place(name, dispatch_key, with_keyset=True, stock=called, overload=called_overload)
         return self._places.setdefault((name, dispatch_key), place).override(kernel)
 
     def implement(self, name: str, kernel: Kernel) -> Override:

@@ -53,8 +53,13 @@ def drawing_from(tensor: TracedTensor) -> AbstractContextManager[_State]:
     return with_last(_STATES, _State(tensor))
 
 
-_Kept = tuple[_State, TracedTensor, int]
-"""A state that the program comes back to, with its tensor and its draws."""
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A state that the program comes back to."""
+
+    state: _State
+    tensor: TracedTensor
+    draws: int
 
 
 def states_offered() -> AbstractContextManager[None]:
@@ -65,12 +70,12 @@ def states_offered() -> AbstractContextManager[None]:
 
 def _read_state() -> _Kept | None:
     state = _own_state()
-    return None if state is None else (state, state.tensor, state.draws)
+    return None if state is None else _Kept(state, state.tensor, state.draws)
 
 
 def _write_state(kept: _Kept | None) -> None:
-    if kept is not None and kept[0] is _own_state():
-        kept[0].tensor, kept[0].draws = kept[1:]
+    if kept is not None and kept.state is _own_state():
+        kept.state.tensor, kept.state.draws = kept.tensor, kept.draws
 
 
 def _own_state() -> _State | None:
