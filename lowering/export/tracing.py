@@ -170,7 +170,8 @@ def names_device(module: object) -> TypeGuard[torch.fx.GraphModule]:
 
 def _moved(module: Any, device: torch.device) -> torch.fx.GraphModule:
     moved = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
-    hooks = {name: value for name, value in vars(module).items() if name.startswith("_forward_")}
+    # Those before the forward are torch.export's checks, which need more of the module.
+    hooks = {name: value for name, value in vars(module).items() if "_forward_hooks" in name}
     vars(moved).update(hooks)
     for name, child in module.named_children():
         if isinstance(child, torch.fx.GraphModule):
