@@ -181,12 +181,16 @@ def cross_entropy(rows: int, classes: int, dtype: torch.dtype = F32) -> Case:
     )
 
 
+def looked_up(module: str, name: str) -> Callable[..., Any]:
+    """A function that is looked up at each call, because turning its entry on replaces it."""
+    owner = import_module(f"composites.operators.{module}")
+    return lambda *arguments: getattr(owner, name)(*arguments)
+
+
 def linear_cross_entropy(rows: int, columns: int, classes: int) -> Case:
-    """The function is looked up at each call, because turning the entry on replaces it."""
-    module = import_module("composites.operators.linear_cross_entropy")
     case = called(
         "linear layer and cross entropy",
-        lambda *arguments: module.linear_cross_entropy_loss(*arguments),
+        looked_up("linear_cross_entropy", "linear_cross_entropy_loss"),
         (rows, columns),
         (classes, columns),
         others=lambda: (torch.randint(classes, (rows,)),),
@@ -324,11 +328,9 @@ def embedding(tokens: int, rows: int, columns: int = 384) -> Case:
 
 
 def int8_linear(rows: int, columns: int, size: int) -> Case:
-    """The function is looked up at each call, because turning the entry on replaces it."""
-    module = import_module("composites.operators.quantized_linear")
     return Case(
         f"int8 linear of {rows}x{size} by {columns}x{size}",
-        lambda *arguments: module.int8_weight_only_linear(*arguments),
+        looked_up("quantized_linear", "int8_weight_only_linear"),
         lambda: {"input": torch.randn(rows, size)},
         lambda: (torch.randint(-128, 128, (columns, size), dtype=torch.int8), torch.rand(columns)),
     )

@@ -114,7 +114,7 @@ class LiveProgram:
         # With several devices, no alternative was measured.
         alternatives = options.kernels == "auto" and not devices.are_several
         module = lowered.module
-        if alternatives and devices.platform == "cpu":
+        if self._writes and alternatives and devices.platform == "cpu":
             module = read_caches_as_they_are(module)
         self.kernels = with_kernels(
             module,
