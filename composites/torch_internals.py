@@ -740,12 +740,12 @@ def renew(tensor: torch.Tensor) -> None:
         torch._is_functional_tensor(tensor)
         and not tensor.is_inference()
         and tensor._base is None
-        and _owns_memory(tensor)
+        and owns_memory(tensor)
     ):
         tensor.data = tensor.detach().clone()
 
 
-def _owns_memory(tensor: torch.Tensor) -> bool:
+def owns_memory(tensor: torch.Tensor) -> bool:
     """Return whether no other tensor shares the memory of a tensor."""
     storage = tensor.untyped_storage()
     here = 1  # `storage` itself

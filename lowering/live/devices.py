@@ -84,6 +84,7 @@ class Devices:
         results: int,
         options: Mapping[str, Any] | None,
         cache: str | os.PathLike[str] | None,
+        donated: Sequence[int] = (),
     ) -> Callable[..., Any]:
         """A compiled function of arrays on the devices. For a mesh, XLA compiles at the first call,
         for the shardings that saved values have then.
@@ -93,6 +94,7 @@ class Devices:
             results: the number of results.
             options: those of XLA.
             cache: a folder that keeps XLA's results; see `Program.compile`.
+            donated: the operands whose memory the first results take, in the order of these.
 
         Raises:
             RunError: XLA cannot compile the function.
@@ -107,6 +109,7 @@ class Devices:
                 in_shardings=tuple(on_device for _ in types),
                 out_shardings=tuple(on_device for _ in range(results)),
                 keep_unused=True,
+                donate_argnums=tuple(donated),
                 compiler_options=options,
             )
             lowered = jitted.lower(*types)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import torch
 
@@ -133,6 +134,7 @@ class ProgramInputs:
         self._orders = orders
         self._device = device
         self._parameters: dict[int, tuple[int, tuple[int, ...], Any]] = {}
+        _PROGRAMS.add(self)
 
     def to_jax(self, position: int, tensor: torch.Tensor) -> Any:
         """The input at a position."""
@@ -150,3 +152,18 @@ class ProgramInputs:
         if isinstance(tensor, torch.nn.Parameter) and shares_memory(ordered):
             self._parameters[position] = tensor.data_ptr(), tensor.stride(), array
         return array
+
+    def forget(self, address: int) -> None:
+        """Drop the arrays of parameters whose memory begins at an address."""
+        for position, (start, *_) in [*self._parameters.items()]:
+            if start == address:
+                del self._parameters[position]
+
+
+_PROGRAMS: WeakSet[ProgramInputs] = WeakSet()
+
+
+def forget_parameter(tensor: torch.Tensor) -> None:
+    """Let no program keep an array that shares the memory of a parameter."""
+    for inputs in [*_PROGRAMS]:
+        inputs.forget(tensor.data_ptr())

@@ -1,14 +1,14 @@
 """A graph of AOTAutograd as a program of XLA, called with PyTorch's tensors."""
 
-import os
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from composites import torch_internals
-from lowering import activation
+from lowering import activation, interrupts
 from lowering.export.step import with_kernels
 from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
@@ -20,18 +20,36 @@ from lowering.live.exchange import remember_copy, to_torch
 from lowering.live.input_names import name_of_source
 from lowering.live.kept_state import kept_tensors
 from lowering.live.options import Options
+from lowering.live.owned_memory import OwnedMemory, owned_memory, with_owned_memory
 from lowering.live.replay import GraphReplay, states_of_generators
 from lowering.live.saved import save_graph
 from lowering.live.strides import Order, in_memory_order, in_own_order, memory_order
 from lowering.live.views import views_among
 from lowering.live.writes import return_parts
 from lowering.stablehlo import jax_function
+from lowering.stablehlo.bindings import find_operations
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.errors import RunError
 from lowering.stablehlo.run import compiler_options, enable_x64, import_jax
+from lowering.stablehlo.symbols import CUSTOM_CALL
 
 _STATE = torch.empty((), dtype=torch.int64, device="meta")
 """A state of the random number generator, as programs have it."""
+
+
+_MOST_NEW = 1 << 26
+"""Bytes. A program that allocates more can fail, and what was donated to it is lost then."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A compiled function of arrays."""
+
+    run: Callable[..., Sequence[Any]]
+    results: Sequence[tuple[int, Order]]
+    """The number of each result that the function returns, and the order of its dimensions."""
+    can_fail: bool
+    """True if there can be too little memory."""
 
 
 class LiveProgram:
@@ -80,6 +98,13 @@ class LiveProgram:
         }
         self._views = views_among(placeholders, outputs)
         self._returned = len(outputs) if returned is None else returned
+        can_own = is_part and devices.platform == "cpu"
+        self._in_place = {
+            n: position
+            for n, position in enumerate(written if can_own else ())
+            if position not in self._writes and n not in self._passed and n not in self._views
+        }
+        """The inputs that can have results in their own memory, by the numbers of these."""
         self._devices = devices
         if devices.mesh is not None:
             # Views share PyTorch's memory, which saved values do not have there.
@@ -90,7 +115,7 @@ class LiveProgram:
                 and (view.is_of_input or view.position < self._returned)
             }
         described = [_described(node, x) for node, x in zip(placeholders, inputs, strict=True)]
-        orders = [None if each is None else each.order for each in described]
+        self._orders = orders = [None if each is None else each.order for each in described]
         is_backward = any(node.name.startswith("tangents") for node in placeholders)
         self._to_jax = devices.inputs(described, is_backward=is_backward)
         results, lowered = self._lowered(graph, inputs, orders)
@@ -101,6 +126,7 @@ class LiveProgram:
             for parameter in lowered.parameters
         ]
         operands = {position: operand for operand, position in enumerate(self._parameters)}
+        self._in_place = {n: p for n, p in self._in_place.items() if p in operands}
         self._saved_inputs = {
             n: (position, operands[position], orders[position])
             for n, position in self._passed.items()
@@ -123,7 +149,13 @@ class LiveProgram:
             devices.platform,
             alternatives=alternatives,
         )
-        self._compiled = self._compile(lowered, options.cache)
+        if find_operations(self.kernels.module.ir, CUSTOM_CALL):
+            self._in_place = {}  # a kernel that fails would leave inputs without values
+        self._types = [parameter.type for parameter in lowered.parameters]
+        self._cache = options.cache
+        self._compiled: dict[tuple[int, ...], _Compiled] = {}
+        if not self._in_place:
+            self._program(())
         self._checks = GraphChecks.create(self.kernels, devices.platform, check_every)
 
     def _lowered(
@@ -164,20 +196,80 @@ class LiveProgram:
         """The positions of the results that XLA computes, and the order of their dimensions in
         eager PyTorch. Inputs and views are not computed."""
         return [
-            (n, memory_order(node.meta.get("val", x)))
+            (n, self._order_of(n, node.meta.get("val", x)))
             for n, (node, x) in enumerate(zip(outputs, results, strict=True))
             if isinstance(x, torch.Tensor) and n not in self._passed and n not in self._views
         ]
 
-    def _compile(self, lowered: LoweredGraph, cache: str | os.PathLike[str] | None) -> Any:
+    def _order_of(self, n: int, like: torch.Tensor) -> Order:
+        position = self._in_place.get(n)
+        return memory_order(like) if position is None else self._orders[position]
+
+    def _compile(self, owned: Sequence[int]) -> "_Compiled":
+        """Compile the program.
+
+        Args:
+            owned: the numbers of the results that take the memory of inputs.
+        """
         jax = import_jax()
         function = jax_function(self.kernels.module, platform=self._devices.platform)
+        operand_of = {n: self._parameters.index(self._in_place[n]) for n in owned}
+        # JAX gives the memory of donated operands to the first results of their types.
+        last = len(self._parameters)
+        places = sorted(
+            range(len(self._results)), key=lambda k: operand_of.get(self._results[k][0], last)
+        )
+
+        def in_order(*arrays: Any) -> tuple[Any, ...]:
+            results = function(*arrays)
+            return tuple(results[k] for k in places)
+
         types = [
-            jax.ShapeDtypeStruct(parameter.type.shape, numpy_dtype(parameter.type.element_type))
-            for parameter in lowered.parameters
+            jax.ShapeDtypeStruct(type_.shape, numpy_dtype(type_.element_type))
+            for type_ in self._types
         ]
         options = compiler_options(self.kernels.module, self._devices.platform)
-        return self._devices.compile(function, types, len(self._results), options, cache)
+        run = self._devices.compile(
+            in_order, types, len(places), options, self._cache, sorted(operand_of.values())
+        )
+        new_bytes = 0
+        if owned:
+            stats = run.memory_analysis()  # type: ignore[attr-defined]
+            new_bytes = stats.temp_size_in_bytes
+            new_bytes += stats.output_size_in_bytes - stats.alias_size_in_bytes
+        results = [self._results[k] for k in places]
+        return _Compiled(run, results, can_fail=new_bytes > _MOST_NEW)
+
+    def _arrays(self, inputs: Sequence[Any], memories: Mapping[int, OwnedMemory]) -> list[Any]:
+        """The operands of the program."""
+        owned = {self._in_place[n]: memory.array for n, memory in memories.items()}
+
+        def array_of(position: int | None) -> Any:
+            if position is None:
+                return self._devices.array(_seed())
+            if position in owned:
+                return owned[position]
+            return self._to_jax(position, inputs[position])
+
+        return [array_of(position) for position in self._parameters]
+
+    def _owned_memory(self, inputs: Sequence[Any]) -> dict[int, OwnedMemory]:
+        """The memory that results of an optimizer's step can take, by the numbers of these."""
+        memories = {
+            n: owned_memory(inputs[position], self._orders[position], self._devices.home)
+            for n, position in self._in_place.items()
+        }
+        owned = {n: memory for n, memory in memories.items() if memory is not None}
+        if not self._program(owned).can_fail:
+            return owned
+        self._in_place = {}
+        return {}
+
+    def _program(self, owned: Iterable[int]) -> "_Compiled":
+        numbers = tuple(owned)
+        if numbers not in self._compiled:
+            self._compiled[numbers] = self._compile(numbers)
+        return self._compiled[numbers]
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run once.
@@ -192,12 +284,14 @@ class LiveProgram:
                     f" {offset}, and got an input with {inputs[position].storage_offset()}; call"
                     " `contiguous()` or `clone()` before"
                 )
-        convert, devices = self._to_jax, self._devices
+        devices = self._devices
         with enable_x64():
-            arrays = [
-                devices.array(_seed()) if position is None else convert(position, inputs[position])
-                for position in self._parameters
-            ]
+            writes_parameters = any(
+                isinstance(inputs[position], torch.nn.Parameter)
+                for position in self._in_place.values()
+            )
+            memories = self._owned_memory(inputs) if writes_parameters else {}
+            arrays = self._arrays(inputs, memories)
             passed = {n: inputs[position] for n, position in self._passed.items()}
             for n, (position, operand, order) in self._saved_inputs.items():
                 # A device of the mesh may share the input's memory, so writes to it are counted.
@@ -210,18 +304,27 @@ class LiveProgram:
             }
             changed = {position: inputs[position] for position in self._writes}
             written = {n: inputs[position] for n, position in enumerate(self._written)}
+            in_place = {n: inputs[self._in_place[n]] for n in memories}
             inputs.clear()
             if self._checks is not None:
                 self._checks.count(arrays)
-            computed = self._compiled(*arrays)
+            program = self._program(memories)
+            # An interrupt would leave inputs without memory.
+            with interrupts.deferred() if memories else nullcontext():
+                computed = program.run(*arrays)
+                for (n, _), array in zip(program.results, computed, strict=True):
+                    if n in memories:
+                        memories[n].take(in_place[n], array)
             import_jax().block_until_ready(computed[-1:])  # all results are ready together
             results: list[Any] = list(self._constants)
             for n, value in passed.items():
                 results[n] = value
             kept = kept_tensors(written)
             returned = []
-            for (n, order), array in zip(self._results, computed, strict=True):
-                if n in kept:
+            for (n, order), array in zip(program.results, computed, strict=True):
+                if n in in_place:
+                    results[n] = in_place[n]
+                elif n in kept:
                     kept[n].write(written[n], array, order)
                     results[n] = written[n]
                 elif n < self._returned:
@@ -229,8 +332,9 @@ class LiveProgram:
                 else:
                     results[n] = devices.saved(array, order)
             at_home = devices.at_home([array for _, _, array in returned])
+            tensor_of = with_owned_memory if writes_parameters else to_torch
             for (n, order, _), array in zip(returned, at_home, strict=True):
-                results[n] = to_torch(array, order)
+                results[n] = tensor_of(array, order)
         for n, view in self._views.items():
             if not view.is_of_input:
                 results[n] = view.apply_to(results[view.position])

@@ -4,6 +4,7 @@ import gc
 import math
 import operator
 import re
+import signal
 import sys
 import warnings
 import weakref
@@ -29,6 +30,7 @@ import composites
 from composites.errors import CompositesWarning
 from lowering.live import checks, exchange, executable
 from lowering.live.cached_attention import read_caches_as_they_are
+from lowering.live.owned_memory import OwnedMemory, owns_memory_of_xla
 from lowering.stablehlo import Module
 
 F32, BF16 = torch.float32, torch.bfloat16
@@ -549,6 +551,61 @@ def test_an_optimizer_in_a_graph() -> None:
             step()
         steps.append([p.detach() for p in parameters])
     torch.testing.assert_close(steps[1], steps[0])
+
+
+SHARES: dict[str, Callable[[Tensor], Any]] = {
+    "nothing": lambda weight: weight.clone(),
+    "a view": lambda weight: weight.view(-1),
+    "an array": lambda weight: weight.numpy(),
+    "other processes": lambda weight: weight.share_memory_(),
+}
+"""Makes something that shares the memory of a weight before it is written."""
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_optimizers_write_memory_of_xla(name: str) -> None:
+    """What shares the memory of a weight, since before the first step or later, has its values."""
+    steps: list[tuple[Tensor, ...]] = []
+    for backend in ("eager", "composites"):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = nn.Linear(128, 128)
+        optimizer = torch.optim.SGD(model.parameters(), momentum=0.9, foreach=False)
+        run, step = (torch.compile(f, backend=backend) for f in (model, optimizer.step))
+        before = SHARES[name](model.weight.detach())
+        for _ in range(2):
+            run(torch.ones(4, 128)).square().sum().backward()
+            step()
+        later = model.weight.detach().view(-1)
+        run(torch.ones(4, 128)).square().sum().backward()
+        step()
+        weight, momentum = model.weight, optimizer.state[model.weight]["momentum_buffer"]
+        assert owns_memory_of_xla(momentum) == (backend == "composites")
+        assert owns_memory_of_xla(weight) == (backend == "composites" and name == "nothing")
+        assert weight.data_ptr() == later.data_ptr()
+        copy = weight.detach().clone()
+        if name != "nothing":
+            torch.testing.assert_close(torch.as_tensor(before).view(-1), copy.view(-1))
+        del model, optimizer, run, step, weight
+        steps.append((copy, momentum, later))
+    torch.testing.assert_close(steps[1], steps[0])
+
+
+def test_an_interrupt_leaves_no_weight_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = nn.Parameter(torch.ones(128, 128))
+    weight.grad = torch.ones(128, 128)
+    step = compiled(torch.optim.SGD([weight], lr=0.25, foreach=False).step)
+    take = OwnedMemory.take
+
+    def interrupted(*arguments: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        take(*arguments)
+
+    monkeypatch.setattr(OwnedMemory, "take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert owns_memory_of_xla(weight)
+    assert weight.eq(0.75).all()
 
 
 SCHEDULED: dict[str, Callable[[Any], torch.optim.Optimizer]] = {

@@ -1,0 +1,98 @@
+"""Memory of XLA that parameters and states of optimizers have, so that programs write to it.
+
+A result of a program can take the memory of an operand that is not read afterwards, if that memory
+is XLA's own: JAX calls this a donation. Memory that PyTorch has made cannot be donated. So a tensor
+that an optimizer's step writes gets memory of XLA before the first step. The tensor stays the same
+object, and has this memory from then on, as all that share its memory later do.
+"""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from composites.element_types import NAME_OF_PYTORCH
+from composites.torch_internals import owns_memory
+from lowering.frontends.tensor_types import DTYPE_OF
+from lowering.live.exchange import forget_parameter, to_jax, to_torch
+from lowering.live.strides import Order, in_memory_order, in_own_order
+from lowering.stablehlo.run import import_jax
+
+_ATTRIBUTE = "_composites_memory"
+"""An attribute of a storage."""
+_SMALLEST = 1 << 16
+"""Bytes. PyTorch copies smaller tensors in less time than a donation takes."""
+
+
+@dataclass(eq=False)
+class OwnedMemory:
+    """Memory that an array of JAX owns, and tensors of PyTorch read and write."""
+
+    array: Any
+    """The only reference to the array."""
+    dtype: torch.dtype
+
+    def take(self, tensor: torch.Tensor, result: Any) -> None:
+        """Let a result of a program, which the array was donated to, be the values of the tensor
+        that has this memory."""
+        self.array = result
+        if result.unsafe_buffer_pointer() != tensor.data_ptr():  # XLA is free to do so
+            tensor.data = self.flat_tensor().as_strided(tensor.size(), tensor.stride())
+
+    def flat_tensor(self) -> torch.Tensor:
+        """A tensor of one dimension that reads and writes the memory of the array."""
+        address = self.array.unsafe_buffer_pointer()
+        # PyTorch keeps the buffer as long as the storage, and the buffer keeps the array.
+        buffer: Any = (ctypes.c_char * self.array.nbytes).from_address(address)
+        buffer.memory = self
+        tensor = torch.frombuffer(buffer, dtype=self.dtype)
+        setattr(tensor.untyped_storage(), _ATTRIBUTE, self)
+        return tensor
+
+
+def with_owned_memory(array: Any, order: Order) -> torch.Tensor:
+    """`exchange.to_torch`, for a result that a later program can write to, such as the state that
+    an optimizer makes in its first step."""
+    if array.nbytes < _SMALLEST:
+        return to_torch(array, order)
+    memory = OwnedMemory(array, DTYPE_OF[NAME_OF_PYTORCH[array.dtype.name]])
+    return in_own_order(memory.flat_tensor().view(array.shape), order)
+
+
+def owned_memory(tensor: torch.Tensor, order: Order, device: Any) -> OwnedMemory | None:
+    """The memory of XLA that a tensor has. If it has memory of PyTorch, it gets a copy.
+
+    Args:
+        tensor: one that a program is going to write.
+        order: the order of its dimensions in memory.
+        device: the device of JAX that shares PyTorch's memory.
+
+    Returns:
+        None if the tensor is small, or a view, or others share its memory, or PyTorch has not
+        allocated it: arrays of NumPy, files and other processes would not see the new values.
+    """
+    storage = tensor.untyped_storage()
+    memory: OwnedMemory | None = getattr(storage, _ATTRIBUTE, None)
+    ordered = in_memory_order(tensor, order)
+    if memory is not None:
+        is_same = memory.array.shape == ordered.shape and memory.dtype == tensor.dtype
+        return memory if is_same and ordered.is_contiguous() else None
+    is_whole = storage.nbytes() == tensor.nbytes >= _SMALLEST and ordered.is_contiguous()
+    is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and not tensor.is_inference()
+    is_allocated = storage.resizable() and not tensor.is_shared() and not tensor.is_pinned()
+    if not is_whole or not is_plain or not is_allocated:
+        return None
+    del storage, ordered
+    forget_parameter(tensor)
+    if not owns_memory(tensor):
+        return None
+    array = to_jax(in_memory_order(tensor, order), device)
+    memory = OwnedMemory(import_jax().numpy.array(array, copy=True), tensor.dtype)
+    tensor.data = memory.flat_tensor().as_strided(tensor.size(), tensor.stride())
+    return memory
+
+
+def owns_memory_of_xla(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor, or one that it is a view of, has memory of XLA."""
+    return hasattr(tensor.untyped_storage(), _ATTRIBUTE)
