@@ -1,8 +1,7 @@
 """A graph of AOTAutograd as a program of XLA, called with PyTorch's tensors."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from lowering.frontends.protocols import LoweredGraph
 from lowering.live.cached_attention import read_caches_as_they_are
 from lowering.live.checks import GraphChecks
 from lowering.live.chosen_kernels import kernels_of
+from lowering.live.compilations import Compilations
 from lowering.live.devices import Devices, GraphInput
 from lowering.live.exchange import remember_copy, to_torch
 from lowering.live.input_names import name_of_source
@@ -26,30 +26,13 @@ from lowering.live.saved import save_graph
 from lowering.live.strides import Order, in_memory_order, in_own_order, memory_order
 from lowering.live.views import views_among
 from lowering.live.writes import return_parts
-from lowering.stablehlo import jax_function
 from lowering.stablehlo.bindings import find_operations
-from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.errors import RunError
-from lowering.stablehlo.run import compiler_options, enable_x64, import_jax
+from lowering.stablehlo.run import enable_x64, import_jax
 from lowering.stablehlo.symbols import CUSTOM_CALL
 
 _STATE = torch.empty((), dtype=torch.int64, device="meta")
 """A state of the random number generator, as programs have it."""
-
-
-_MOST_NEW = 1 << 26
-"""Bytes. A program that allocates more can fail, and what was donated to it is lost then."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    """A compiled function of arrays."""
-
-    run: Callable[..., Sequence[Any]]
-    results: Sequence[tuple[int, Order]]
-    """The number of each result that the function returns, and the order of its dimensions."""
-    can_fail: bool
-    """True if there can be too little memory."""
 
 
 class LiveProgram:
@@ -151,11 +134,16 @@ class LiveProgram:
         )
         if find_operations(self.kernels.module.ir, CUSTOM_CALL):
             self._in_place = {}  # a kernel that fails would leave inputs without values
-        self._types = [parameter.type for parameter in lowered.parameters]
-        self._cache = options.cache
-        self._compiled: dict[tuple[int, ...], _Compiled] = {}
+        self._compilations = Compilations(
+            self.kernels.module,
+            devices,
+            [parameter.type for parameter in lowered.parameters],
+            self._results,
+            operand_of={n: operands[position] for n, position in self._in_place.items()},
+            cache=options.cache,
+        )
         if not self._in_place:
-            self._program(())
+            self._compilations.compiled()
         self._checks = GraphChecks.create(self.kernels, devices.platform, check_every)
 
     def _lowered(
@@ -205,41 +193,6 @@ class LiveProgram:
         position = self._in_place.get(n)
         return memory_order(like) if position is None else self._orders[position]
 
-    def _compile(self, owned: Sequence[int]) -> "_Compiled":
-        """Compile the program.
-
-        Args:
-            owned: the numbers of the results that take the memory of inputs.
-        """
-        jax = import_jax()
-        function = jax_function(self.kernels.module, platform=self._devices.platform)
-        operand_of = {n: self._parameters.index(self._in_place[n]) for n in owned}
-        # JAX gives the memory of donated operands to the first results of their types.
-        last = len(self._parameters)
-        places = sorted(
-            range(len(self._results)), key=lambda k: operand_of.get(self._results[k][0], last)
-        )
-
-        def in_order(*arrays: Any) -> tuple[Any, ...]:
-            results = function(*arrays)
-            return tuple(results[k] for k in places)
-
-        types = [
-            jax.ShapeDtypeStruct(type_.shape, numpy_dtype(type_.element_type))
-            for type_ in self._types
-        ]
-        options = compiler_options(self.kernels.module, self._devices.platform)
-        run = self._devices.compile(
-            in_order, types, len(places), options, self._cache, sorted(operand_of.values())
-        )
-        new_bytes = 0
-        if owned:
-            stats = run.memory_analysis()  # type: ignore[attr-defined]
-            new_bytes = stats.temp_size_in_bytes
-            new_bytes += stats.output_size_in_bytes - stats.alias_size_in_bytes
-        results = [self._results[k] for k in places]
-        return _Compiled(run, results, can_fail=new_bytes > _MOST_NEW)
-
     def _arrays(self, inputs: Sequence[Any], memories: Mapping[int, OwnedMemory]) -> list[Any]:
         """The operands of the program."""
         owned = {self._in_place[n]: memory.array for n, memory in memories.items()}
@@ -260,16 +213,10 @@ class LiveProgram:
             for n, position in self._in_place.items()
         }
         owned = {n: memory for n, memory in memories.items() if memory is not None}
-        if not self._program(owned).can_fail:
+        if not self._compilations.compiled(owned).can_fail:
             return owned
         self._in_place = {}
         return {}
-
-    def _program(self, owned: Iterable[int]) -> "_Compiled":
-        numbers = tuple(owned)
-        if numbers not in self._compiled:
-            self._compiled[numbers] = self._compile(numbers)
-        return self._compiled[numbers]
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run once.
@@ -308,7 +255,7 @@ class LiveProgram:
             inputs.clear()
             if self._checks is not None:
                 self._checks.count(arrays)
-            program = self._program(memories)
+            program = self._compilations.compiled(memories)
             # An interrupt would leave inputs without memory.
             with interrupts.deferred() if memories else nullcontext():
                 computed = program.run(*arrays)

@@ -1,0 +1,107 @@
+"""The compiled forms of a program, which differ in the inputs whose memory results take."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lowering.live.devices import Devices
+from lowering.live.strides import Order
+from lowering.stablehlo import Module, jax_function
+from lowering.stablehlo.dtypes import numpy_dtype
+from lowering.stablehlo.run import compiler_options, import_jax
+
+_MOST_NEW = 1 << 26
+"""Bytes. A program that allocates more can fail, and what was donated to it is lost then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled function of arrays."""
+
+    run: Callable[..., Sequence[Any]]
+    results: Sequence[tuple[int, Order]]
+    """The number of each result that the function returns, and the order of its dimensions."""
+    can_fail: bool
+    """True if memory of inputs is donated, and there can be too little memory for the rest."""
+
+
+class Compilations:
+    """A program, compiled when a form of it is called first."""
+
+    def __init__(
+        self,
+        module: Module,
+        devices: Devices,
+        types: Sequence[Any],
+        results: Sequence[tuple[int, Order]],
+        *,
+        operand_of: Mapping[int, int],
+        cache: str | os.PathLike[str] | None,
+    ) -> None:
+        """Compile nothing yet.
+
+        Args:
+            module: the program.
+            devices: run the program.
+            types: the types of its operands.
+            results: the number and the order of each result of the program.
+            operand_of: the operands whose memory results can take, by the numbers of these.
+            cache: see `Devices.compile`.
+        """
+        self._module = module
+        self._devices = devices
+        self._types = types
+        self._results = results
+        self._operand_of = operand_of
+        self._cache = cache
+        self._compiled: dict[tuple[int, ...], Compiled] = {}
+
+    def compiled(self, owned: Iterable[int] = ()) -> Compiled:
+        """The compiled program.
+
+        Args:
+            owned: the numbers of the results that take the memory of operands.
+
+        Raises:
+            RunError: XLA cannot compile the program.
+        """
+        numbers = tuple(owned)
+        if numbers not in self._compiled:
+            self._compiled[numbers] = self._compile(numbers)
+        return self._compiled[numbers]
+
+    def _compile(self, owned: Sequence[int]) -> Compiled:
+        jax = import_jax()
+        platform = self._devices.platform
+        function = jax_function(self._module, platform=platform)
+        donated = {n: self._operand_of[n] for n in owned}
+        # JAX gives the memory of donated operands to the first results that have their types.
+        numbered = [(donated.get(n, len(self._types)), k) for k, (n, _) in enumerate(self._results)]
+        places = [k for _, k in sorted(numbered)]
+
+        def in_order(*arrays: Any) -> tuple[Any, ...]:
+            results = function(*arrays)
+            return tuple(results[k] for k in places)
+
+        types = [
+            jax.ShapeDtypeStruct(type_.shape, numpy_dtype(type_.element_type))
+            for type_ in self._types
+        ]
+        run = self._devices.compile(
+            in_order,
+            types,
+            len(places),
+            compiler_options(self._module, platform),
+            self._cache,
+            donated=sorted(donated.values()),
+        )
+        can_fail = bool(donated) and _new_bytes(run) > _MOST_NEW
+        return Compiled(run, [self._results[k] for k in places], can_fail)
+
+
+def _new_bytes(compiled: Any) -> int:
+    """The memory that a run allocates."""
+    stats = compiled.memory_analysis()
+    new = stats.output_size_in_bytes - stats.alias_size_in_bytes
+    return int(stats.temp_size_in_bytes + new)
