@@ -1076,7 +1076,7 @@ def compile_ahead(
     inputs: Sequence[Any],
     compile_graph: Callable[..., Any],
     *,
-    draws_again: bool,
+    runs_here: bool,
     sources: Sequence[str],
 ) -> Callable[..., Any]:
     """AOTAutograd: the forward and the backward of a graph of Dynamo, each compiled.
@@ -1089,9 +1089,10 @@ def compile_ahead(
             how many results are returned; the following ones are saved for the backward. Except
             for a backward, it takes `written`: the positions of the inputs that are written to,
             which the graph returns first.
-        draws_again: whether the backward may draw random numbers of the forward a second time, by
-            operators that keep the state of the generator. Such graphs also make the tokens of
-            effects, which are inputs and results otherwise.
+        runs_here: True for programs of this package. Their backward may draw random numbers of the
+            forward a second time, by operators that keep the state of the generator. They make the
+            tokens of effects, which are inputs and results otherwise. Their backward takes None for
+            a result that has no gradient, where autograd would make zeros.
         sources: Dynamo's source of each input, and of each tensor that a tensor subclass holds. The
             inputs of the compiled graphs have theirs under `SOURCE` in `meta`.
     """
@@ -1110,7 +1111,7 @@ def compile_ahead(
             # The backward has other values of inputs that the graph writes to, as batch norm does.
             reads_changed = any(each.meta.get("desc") in changed for each in node.all_input_nodes)
             draws = torch.Tag.nondeterministic_seeded in tags_of(node.target)
-            if "recompute" in node.meta and (reads_changed or (draws and not draws_again)):
+            if "recompute" in node.meta and (reads_changed or (draws and not runs_here)):
                 for saved in (node, *node.users):
                     if "recompute" in saved.meta:
                         saved.meta["recompute"] = torch.utils.checkpoint.CheckpointPolicy.MUST_SAVE
@@ -1129,7 +1130,7 @@ def compile_ahead(
         return compile_graph(gm, example_inputs, returned=None)
 
     # A backward that cannot be compiled is to be known before the forward runs.
-    settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": draws_again}
+    settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": runs_here}
     with (
         config.patch(settings),
         # Other operators keep their decompositions: that of batch norm returns its averages.
@@ -1148,7 +1149,32 @@ def compile_ahead(
             partition_fn=partition,
             keep_inference_input_mutations=False,
         )
-    return made
+    if not runs_here or not returned:
+        return made
+
+    def run(*arguments: Any) -> Any:
+        results = made(*arguments)
+        _leave_gradients_out(results)
+        return results
+
+    return run
+
+
+def _leave_gradients_out(results: Sequence[Any]) -> None:
+    """Let autograd pass None to the backward of a graph of AOTAutograd for results that have no
+    gradient. AOTAutograd cannot take apart None for a tensor subclass, and compiled autograd traces
+    operators with it."""
+    from torch._dynamo import compiled_autograd
+
+    tensors = [result for result in results if isinstance(result, Tensor)]
+    is_plain = all(type(tensor) is Tensor for tensor in tensors)
+    if not is_plain or compiled_autograd.compiled_autograd_enabled:
+        return
+    for tensor in tensors:
+        node: Any = tensor.grad_fn
+        if hasattr(getattr(node, "_forward_cls", None), "_aot_id"):  # all results have this one
+            node.set_materialize_grads(False)
+            return
 
 
 def not_traced(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:

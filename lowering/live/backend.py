@@ -103,14 +103,14 @@ def with_composites(
     example_inputs: Sequence[Any],
     compile_graph: Callable[..., Any],
     *,
-    draws_again: bool = True,
+    runs_here: bool = True,
 ) -> Callable[..., Any]:
     """A graph of Dynamo as a function whose forward and backward, with the composites that are on,
     are compiled.
 
     Args:
         example_inputs: the tensors that it is first called with, and sizes.
-        compile_graph, draws_again: see `torch_internals.compile_ahead`. A graph that cannot be
+        compile_graph, runs_here: see `torch_internals.compile_ahead`. A graph that cannot be
             compiled, for one of the reasons in `_UNSUPPORTED`, runs in eager PyTorch.
     """
     activation.backend()
@@ -124,14 +124,14 @@ def with_composites(
         _function,
         written or graph,
         compile_ahead=partial(
-            torch_internals.compile_ahead, compile_graph=compile_graph, draws_again=draws_again
+            torch_internals.compile_ahead, compile_graph=compile_graph, runs_here=runs_here
         ),
         constants=constants,
         sources=sources,
         otherwise=graph.forward,
         device_type=device_type_of(example_inputs),
         is_full_graph=torch_internals.is_full_graph(),
-        keeps_whole=not draws_again,
+        keeps_whole=not runs_here,
     )
     if not numbers and not any(map(varies, example_inputs)):
         return compile_inputs(example_inputs)

@@ -1,7 +1,11 @@
-"""The compiled forms of a program, which differ in the inputs whose memory results take."""
+"""The compiled forms of a program.
+
+They differ in the operands whose memory results take, and in those that are zeros: gradients of
+results that the loss does not depend on, such as the logits that a model returns beside its loss.
+"""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,28 +55,39 @@ class Compilations:
         """
         self._module = module
         self._devices = devices
-        self._types = types
+        self._types = [
+            import_jax().ShapeDtypeStruct(type_.shape, numpy_dtype(type_.element_type))
+            for type_ in types
+        ]
         self._results = results
         self._operand_of = operand_of
         self._cache = cache
-        self._compiled: dict[tuple[int, ...], Compiled] = {}
+        self._compiled: dict[tuple[tuple[int, ...], tuple[int, ...]], Compiled] = {}
 
-    def compiled(self, owned: Iterable[int] = ()) -> Compiled:
+    def compiled(self, owned: Iterable[int] = (), zeros: Iterable[int] = ()) -> Compiled:
         """The compiled program.
 
         Args:
             owned: the numbers of the results that take the memory of operands.
+            zeros: the operands that are zeros, which the compiled function does not take.
 
         Raises:
             RunError: XLA cannot compile the program.
         """
-        numbers = tuple(owned)
-        if numbers not in self._compiled:
-            self._compiled[numbers] = self._compile(numbers)
-        return self._compiled[numbers]
+        form = tuple(owned), tuple(zeros)
+        if form not in self._compiled:
+            self._compiled[form] = self._compile(*form)
+        return self._compiled[form]
 
-    def _compile(self, owned: Sequence[int]) -> Compiled:
-        jax = import_jax()
+    def with_zeros(self, arrays: Iterable[Any], zeros: Collection[int]) -> list[Any]:
+        """All operands, from those that are not zeros."""
+        rest, jax = iter(arrays), import_jax()
+        return [
+            jax.numpy.zeros(type_.shape, type_.dtype) if operand in zeros else next(rest)
+            for operand, type_ in enumerate(self._types)
+        ]
+
+    def _compile(self, owned: Sequence[int], zeros: Sequence[int]) -> Compiled:
         platform = self._devices.platform
         function = jax_function(self._module, platform=platform)
         donated = {n: self._operand_of[n] for n in owned}
@@ -81,16 +96,12 @@ class Compilations:
         places = [k for _, k in sorted(numbered)]
 
         def in_order(*arrays: Any) -> tuple[Any, ...]:
-            results = function(*arrays)
+            results = function(*self.with_zeros(arrays, zeros))
             return tuple(results[k] for k in places)
 
-        types = [
-            jax.ShapeDtypeStruct(type_.shape, numpy_dtype(type_.element_type))
-            for type_ in self._types
-        ]
         run = self._devices.compile(
             in_order,
-            types,
+            [type_ for operand, type_ in enumerate(self._types) if operand not in zeros],
             len(places),
             compiler_options(self._module, platform),
             self._cache,

@@ -142,7 +142,7 @@ class LiveProgram:
             operand_of={n: operands[position] for n, position in self._in_place.items()},
             cache=options.cache,
         )
-        if not self._in_place:
+        if not self._in_place and not is_backward:  # the first call chooses among forms of these
             self._compilations.compiled()
         self._checks = GraphChecks.create(self.kernels, devices.platform, check_every)
 
@@ -194,7 +194,7 @@ class LiveProgram:
         return memory_order(like) if position is None else self._orders[position]
 
     def _arrays(self, inputs: Sequence[Any], memories: Mapping[int, OwnedMemory]) -> list[Any]:
-        """The operands of the program."""
+        """The operands of the program; None for gradients that there are none of."""
         owned = {self._in_place[n]: memory.array for n, memory in memories.items()}
 
         def array_of(position: int | None) -> Any:
@@ -202,7 +202,8 @@ class LiveProgram:
                 return self._devices.array(_seed())
             if position in owned:
                 return owned[position]
-            return self._to_jax(position, inputs[position])
+            tensor = inputs[position]
+            return None if tensor is None else self._to_jax(position, tensor)
 
         return [array_of(position) for position in self._parameters]
 
@@ -245,7 +246,7 @@ class LiveProgram:
                 tensor = inputs[position]
                 passed[n] = remember_copy(tensor, arrays[operand], order, source=tensor)
             passed |= {
-                n: view.apply_to(inputs[view.position])
+                n: None if inputs[view.position] is None else view.apply_to(inputs[view.position])
                 for n, view in self._views.items()
                 if view.is_of_input
             }
@@ -253,9 +254,11 @@ class LiveProgram:
             written = {n: inputs[position] for n, position in enumerate(self._written)}
             in_place = {n: inputs[self._in_place[n]] for n in memories}
             inputs.clear()
+            zeros = [operand for operand, array in enumerate(arrays) if array is None]
+            arrays = [array for array in arrays if array is not None]
             if self._checks is not None:
-                self._checks.count(arrays)
-            program = self._compilations.compiled(memories)
+                self._checks.count(self._compilations.with_zeros(arrays, zeros))
+            program = self._compilations.compiled(memories, zeros)
             # An interrupt would leave inputs without memory.
             with interrupts.deferred() if memories else nullcontext():
                 computed = program.run(*arrays)

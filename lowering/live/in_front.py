@@ -37,7 +37,7 @@ def in_front_of(inner: Callable[..., Any]) -> Callable[..., Any]:
         devices = [x.device for x in example_inputs if isinstance(x, torch.Tensor)]
         device = next((d for d in devices if d.type != "cpu"), torch.device("cpu"))
         hand_over = partial(_compiled, inner=partial(inner, **keywords), device=device)
-        return with_composites(graph, example_inputs, hand_over, draws_again=False)
+        return with_composites(graph, example_inputs, hand_over, runs_here=False)
 
     wrapped.__name__ = f"composites.wrap({getattr(inner, '__name__', inner)})"
     LIVE_BACKENDS.append(wrapped)

@@ -30,6 +30,7 @@ import composites
 from composites.errors import CompositesWarning
 from lowering.live import checks, exchange, executable
 from lowering.live.cached_attention import read_caches_as_they_are
+from lowering.live.compilations import Compilations
 from lowering.live.owned_memory import OwnedMemory, owns_memory_of_xla
 from lowering.stablehlo import Module
 
@@ -185,6 +186,34 @@ def test_weights_stay_where_they_are_in_both_directions(monkeypatch: pytest.Monk
     torch.testing.assert_close(gradients, of_eager)
     weight.data = torch.zeros_like(weight)  # moves
     torch.testing.assert_close(run(x), model(x))
+
+
+@pytest.mark.parametrize("read", [(0,), (1,), (2, 4), (0, 3), (0, 1, 2, 3, 4)])
+def test_results_without_a_gradient(read: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backward gets no zeros for results, such as logits, that a loss does not depend on."""
+    zeros: list[int] = []
+    compiled_form = Compilations.compiled
+
+    def counted(self: Compilations, owned: Any = (), zero: Sequence[int] = ()) -> Any:
+        zeros.append(len(zero))
+        return compiled_form(self, owned, zero)
+
+    def function(x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+        logits = x @ weight
+        return logits.logsumexp(-1).mean(), logits, x + 1, F.softmax(logits, -1), weight.t()
+
+    x, weight = torch.linspace(-1, 1, 12).reshape(4, 3), torch.linspace(0, 1, 15).reshape(3, 5)
+    steps = []
+    monkeypatch.setattr(Compilations, "compiled", counted)
+    for call in (function, compiled(function)):
+        inputs = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
+        results = call(*inputs)
+        total = torch.stack([results[n].square().sum() for n in read]).sum()
+        gradients = torch.autograd.grad(total, inputs, retain_graph=True, materialize_grads=True)
+        steps.append([*gradients, *torch.autograd.grad(results[0], inputs)])
+    torch.testing.assert_close(steps[1], steps[0])
+    without_view = {*read} - {4}  # its gradient does not come to the backward
+    assert zeros[2:] == ([4 - len(without_view), 3] if without_view else [3])
 
 
 def of_size(x: Tensor, a: int) -> tuple[Tensor, ...]:
