@@ -6,8 +6,10 @@ results, except for the state of `composites.keep_on_devices`. Values that autog
 among them, stay on the devices until the backward.
 """
 
+import ctypes
 import hashlib
 import os
+import sys
 import warnings
 from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
@@ -118,6 +120,7 @@ class Devices:
             compiled: Callable[..., Any] | None = _COMPILED.get(key)
             if compiled is None:
                 compiled = _COMPILED[key] = lowered.compile()
+                _return_memory()
             return compiled
 
     def inputs(
@@ -199,6 +202,15 @@ class Devices:
         jax = import_jax()
         # Arrays of `to_jax` stay on their device: JAX cannot copy them to others.
         return jax.device_put(jax.dlpack.from_dlpack(in_plain_order(tensor)), sharding)
+
+
+def _return_memory() -> None:
+    """Return what the compiler has freed to the system. The GNU C library keeps it otherwise: 50 to
+    100 MB of the peak memory of a training step."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def _compiled_at_first_call(
