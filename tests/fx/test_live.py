@@ -712,6 +712,22 @@ def test_operators_without_a_rule_and_those_that_need_values_run_in_eager_pytorc
         compiled(call, fullgraph=True)(x)
 
 
+def test_a_backward_of_compiled_autograd_runs_in_eager_pytorch() -> None:
+    def step(x: Tensor) -> Tensor:
+        logits = F.gelu(x)
+        loss = logits.sum()
+        loss.backward()
+        return logits
+
+    x = torch.linspace(-1, 1, 6).requires_grad_()
+    with (
+        torch._dynamo.config.patch(compiled_autograd=True),
+        pytest.warns(CompositesWarning, match="as the backward of compiled autograd does"),
+    ):
+        compiled(step)(x)
+    torch.testing.assert_close(x.grad, torch.autograd.grad(F.gelu(x).sum(), x)[0])
+
+
 def test_graphs_are_saved(tmp_path: Path) -> None:
     folder, linear = tmp_path / "graphs", nn.Linear(4, 4)
     model = nn.Sequential(linear, nn.GELU())
