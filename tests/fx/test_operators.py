@@ -120,7 +120,7 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.sign(x > 0) ^ torch.sgn(x > 1),
         lambda x: (x * 9).int() << torch.arange(6, device=x.device),
         lambda x: (x * 900).int() >> torch.arange(6, device=x.device).mul(9),
-        lambda x: (x.abs() * 30).to(torch.uint8) >> 2,
+        lambda x: torch._int_mm((x.abs() * 30).to(torch.uint8) >> 2, x.mT.to(torch.int8)),
         lambda x: torch.bitwise_right_shift(torch.bitwise_left_shift(i := x.int(), 3), i.abs()),
         lambda x: x.bfloat16() ** 5,
         lambda x: torch.view_as_real(x.to(torch.complex64) ** (0.5 + 1j)),
@@ -129,7 +129,10 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.stack([x * torch.inf * (x > 0), (x > 0) * (x * torch.nan)]).isnan(),
         lambda x: (x * 1j).conj().imag + x.add(1j).conj().resolve_conj().real,
         lambda x: x.scatter(1, PLACES, x, reduce="add").scatter(1, PLACES, 3, reduce="multiply"),
-        lambda x: F.rrelu(x, 0.2, 0.4),
+        lambda x: F.rrelu(x, 0.2, 0.4) + F.rrelu(x, 0.3, 0.3, training=True),
+        lambda x: torch._convolution(
+            x[None], x[None], None, *[[1]] * 3, False, [0], 1, *[True] * 4
+        ),
         lambda x: torch.fake_quantize_per_tensor_affine(x * torch.nan, 0.1, 3, 0, 9),
         *[partial(of_booleans, reduce=reduce) for reduce in ("sum", "prod", "amax", "amin")],
         lambda x: x.index_reduce(1, PLACES[0], x * 2, "prod", include_self=False),
@@ -140,7 +143,7 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
 def test_unusual_arguments(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     x = torch.randn(4, 6, generator=torch.manual_seed(1)) * 3
     program = composites.export(Calling(function), (x,), ops=[], frontend="fx")
-    (found,) = program.run(x).values()
+    (found,) = program.run(x, *[0] * (len(program.inputs) - 1)).values()  # a seed
     expected = function(x)
     name = str(expected.dtype).removeprefix("torch.")
     assert program.outputs[0].dtype == NAME_OF_PYTORCH[name]

@@ -275,6 +275,21 @@ def _dropped(self: Any, p: float, train: bool | None) -> tuple[Any, Any]:
     return self * factors, kept
 
 
+def _rrelu(
+    self: Any,
+    noise: Any,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    *_: Any,
+) -> tuple[Any, Any]:
+    """See aten::rrelu_with_noise_functional."""
+    if not training:
+        return torch.where(self <= 0, self * ((lower + upper) / 2), self), noise
+    slopes = torch.where(self <= 0, _uniform(self, lower, upper), 1)
+    return self * slopes, slopes
+
+
 def _normal(self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
     return _drawn(normal, self.shape, self.dtype) * std + mean
 
@@ -301,5 +316,6 @@ _OPERATORS: dict[str, Kernel] = {
     "bernoulli.p": _from_probability, "native_dropout": _dropped, "normal_functional": _normal,
     "normal.Tensor_float": _normal_around, "normal.float_Tensor": _normal_around,
     "normal.Tensor_Tensor": _normal_around, "exponential": _exponential,
+    "rrelu_with_noise_functional": _rrelu,
 }  # fmt: skip
 capture.FUNCTIONS.update({overload(f"aten::{name}"): f for name, f in _OPERATORS.items()})
