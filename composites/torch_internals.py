@@ -822,9 +822,16 @@ def keep_dynamo_out(kernel: Callable[..., Any]) -> None:
     eval_frame.set_code_exec_strategy(kernel.__code__, skipped)
 
 
-def exporting() -> AbstractContextManager[None]:
-    """A context in which `torch.compiler.is_exporting()` is true."""
-    return with_attributes(torch.compiler, _is_compiling_flag=True, _is_exporting_flag=True)
+@contextmanager
+def exporting() -> Iterator[None]:
+    """A context in which `torch.compiler.is_exporting()` is true, and in which functions of
+    `torch.compiler.nested_compile_region` are called as they are, where PyTorch starts Dynamo."""
+    regions = import_module("torch._higher_order_ops.invoke_subgraph")
+    with (
+        with_attributes(torch.compiler, _is_compiling_flag=True, _is_exporting_flag=True),
+        with_attributes(regions, invoke_subgraph_placeholder=lambda f, *a, **named: f(*a, **named)),
+    ):
+        yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,13 +276,9 @@ def _dropped(self: Any, p: float, train: bool | None) -> tuple[Any, Any]:
 
 
 def _rrelu(
-    self: Any,
-    noise: Any,
-    lower: float = 1 / 8,
-    upper: float = 1 / 3,
-    training: bool = False,
-    *_: Any,
-) -> tuple[Any, Any]:
+    self: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    generator: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """See aten::rrelu_with_noise_functional."""
     if not training:
         return torch.where(self <= 0, self * ((lower + upper) / 2), self), noise
