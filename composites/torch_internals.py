@@ -149,7 +149,7 @@ def tags_of(target: Any) -> Sequence[Any]:
 def takes_device(target: Any) -> bool:
     """Return whether the target of a graph's node is an operator that takes a device."""
     if isinstance(target, torch._ops.OpOverloadPacket):
-        target = getattr(target, target.overloads()[0])
+        target = getattr(target, target.overloads()[0])  # type: ignore[no-untyped-call]
     return is_operator(target) and any(a.name == "device" for a in target._schema.arguments)
 
 
