@@ -1144,10 +1144,8 @@ def compile_ahead(
         # Other operators keep their decompositions: that of batch norm returns its averages.
         decomposed_late(_UPSAMPLING),
         _no_donated_buffers(),
-        # PyTorch 2.10: torchao 0.18 would print a tensor to ask whether it is a traced one.
-        with_attributes(torch.compiler, _is_compiling_flag=True)
-        if torch.__version__ < "2.11"
-        else nullcontext(),
+        # Overload packets and torchao 0.18 print tensors, which would be copied to the CPU.
+        with_attributes(FunctionalTensor, __repr__=object.__repr__),
     ):
         made: Callable[..., Any] = aot_module_simplified(
             module,

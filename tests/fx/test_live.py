@@ -119,7 +119,8 @@ def view_of_input(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def of_numbers(x: Tensor) -> tuple[Tensor, float, Tensor]:
     made = torch.zeros(3).to("cpu") + torch.ops.aten.ones([3]).type(torch.LongTensor)
-    return x * torch.tensor(2.0), 3.5, torch.arange(3, device=x.device) + made
+    least = torch.ops.aten.clamp_min(x, torch.tensor(2.0))
+    return least, 3.5, torch.arange(3, device=x.device) + made
 
 
 def of_types(x: Tensor) -> tuple[Tensor, ...]:
