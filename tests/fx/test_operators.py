@@ -94,7 +94,7 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         torch.index_put(x, (elements,), torch.arange(8.0), accumulate=True),
         torch.index_put(x, (rows, PLACES[0, :1]), one, accumulate=True),
         torch.index_put(x, (rows, PLACES[0, 2:4]), of_columns[:2]),
-        torch.ops.aten.index_put(x[None], [rows[2:3], None, PLACES[0, :1]], one)[0],
+        torch.ops.aten._index_put_impl(x[None], [rows[2:3], None, PLACES[0, :1]], one)[0],
     ]
     for values in (3.0, x[:, :1] * 2, x[:, :3] * 2):
         results.append(x.clone())
@@ -114,7 +114,7 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.stack([torch.any(x > 0, dim=()), torch.all(x > 0, dim=())]),
         lambda x: torch.stack([(i := x > 0).any((0, 1)), i._is_all_true(), (x < 9)._is_all_true()]),
         lambda x: torch.stack([3 % x, torch.xlogy(2, x.abs()), torch.angle(x * 0 * -1)]),
-        lambda x: F.one_hot(x.argmax(1), 6) + x[:0].split(0)[0].sum(),
+        lambda x: (h := F.one_hot(x.argmax(1), 6).half()).multinomial(2, True) + h.multinomial(1),
         lambda x: (b := x.bfloat16()).index_add(0, x.argmin(1)[[0] * 999] * 0, b[[0] * 999]),
         lambda x: (x * 300).half() ** -2,
         lambda x: torch.sign(x > 0) ^ torch.sgn(x > 1),
@@ -129,7 +129,7 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.stack([x * torch.inf * (x > 0), (x > 0) * (x * torch.nan)]).isnan(),
         lambda x: (x * 1j).conj().imag + x.add(1j).conj().resolve_conj().real,
         lambda x: x.scatter(1, PLACES, x, reduce="add").scatter(1, PLACES, 3, reduce="multiply"),
-        lambda x: F.rrelu(x, 0.2, 0.4) + F.rrelu(x, 0.3, 0.3, training=True),
+        lambda x: F.rrelu(x, 0.2, 0.4) + F.rrelu(x, 0.3, 0.3, True) + x[:0].split(0)[0].sum(),
         lambda x: torch._convolution(y := x[None], y, None, *[[1]] * 3, False, [0], 1, *[True] * 4),
         lambda x: torch.fake_quantize_per_tensor_affine(x * torch.nan, 0.1, 3, 0, 9),
         *[partial(of_booleans, reduce=reduce) for reduce in ("sum", "prod", "amax", "amin")],

@@ -301,6 +301,21 @@ def _exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any
     return -(torch.log1p(-drawn) * (1 / lambd))
 
 
+def _multinomial(
+    self: Any, num_samples: int, replacement: bool = False, *, generator: Any = None
+) -> Any:
+    """See aten::multinomial."""
+    weights = self.to(torch.promote_types(self.dtype, torch.float32))
+    if replacement and num_samples > 1:
+        sums = weights.cumsum(-1)
+        drawn = _drawn(uniform, (*self.shape[:-1], num_samples), weights.dtype, 0, 1)
+        found = torch.searchsorted(sums, drawn * sums[..., -1:], right=True)
+        return found.clamp(max=self.shape[-1] - 1)
+    # The first of several events, each with its rate.
+    times = -torch.log1p(-_drawn(unit, self.shape, weights.dtype).clamp(min=2.0**-24))
+    return (weights / times).topk(num_samples).indices
+
+
 _INSIDE = float(np.float32(1e-5)), float(np.float32(1 - 1e-5))
 """The interval in which torch_xla draws the numbers whose logarithms it takes."""
 
@@ -309,9 +324,10 @@ _OPERATORS: dict[str, Kernel] = {
     "randn": _of_size(normal), "randn_like": _like(normal), "randint.low": _randint,
     "randint": partial(_randint, 0), "randint_like.low_dtype": _like(integers),
     "randint_like": _like(integers, 0), "randperm": _randperm, "bernoulli": _from_bernoulli,
-    "bernoulli.p": _from_probability, "native_dropout": _dropped, "normal_functional": _normal,
+    "bernoulli.p": _from_probability, "bernoulli.Tensor": _from_probability,
+    "native_dropout": _dropped, "normal_functional": _normal,
     "normal.Tensor_float": _normal_around, "normal.float_Tensor": _normal_around,
     "normal.Tensor_Tensor": _normal_around, "exponential": _exponential,
-    "rrelu_with_noise_functional": _rrelu,
+    "rrelu_with_noise_functional": _rrelu, "multinomial": _multinomial,
 }  # fmt: skip
 capture.FUNCTIONS.update({overload(f"aten::{name}"): f for name, f in _OPERATORS.items()})
