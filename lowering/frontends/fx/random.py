@@ -256,10 +256,6 @@ def _randperm(n: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     return capture.node(permutation, (_next(), n), {}, blank)
 
 
-def _from_bernoulli(self: Any, *, generator: Any = None) -> Any:
-    return (_drawn(unit, self.shape, self.dtype) < self).to(self.dtype)
-
-
 def _from_probability(self: Any, p: float = 0.5, *, generator: Any = None) -> Any:
     dtype = self.dtype if self.dtype.is_floating_point else torch.float32
     return (_drawn(unit, self.shape, dtype) < p).to(self.dtype)
@@ -323,7 +319,8 @@ _OPERATORS: dict[str, Kernel] = {
     "rand": _of_size(uniform, 0, 1), "rand_like": _like(uniform, 0, 1), "uniform": _uniform,
     "randn": _of_size(normal), "randn_like": _like(normal), "randint.low": _randint,
     "randint": partial(_randint, 0), "randint_like.low_dtype": _like(integers),
-    "randint_like": _like(integers, 0), "randperm": _randperm, "bernoulli": _from_bernoulli,
+    "randint_like": _like(integers, 0), "randperm": _randperm,
+    "bernoulli": lambda self, **_: _from_probability(self, self),
     "bernoulli.p": _from_probability, "bernoulli.Tensor": _from_probability,
     "native_dropout": _dropped, "normal_functional": _normal,
     "normal.Tensor_float": _normal_around, "normal.float_Tensor": _normal_around,
