@@ -148,6 +148,8 @@ def tags_of(target: Any) -> Sequence[Any]:
 
 def takes_device(target: Any) -> bool:
     """Return whether the target of a graph's node is an operator that takes a device."""
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        target = getattr(target, target.overloads()[0])  # type: ignore[no-untyped-call]
     return is_operator(target) and any(a.name == "device" for a in target._schema.arguments)
 
 
@@ -820,9 +822,16 @@ def keep_dynamo_out(kernel: Callable[..., Any]) -> None:
     eval_frame.set_code_exec_strategy(kernel.__code__, skipped)
 
 
-def exporting() -> AbstractContextManager[None]:
-    """A context in which `torch.compiler.is_exporting()` is true."""
-    return with_attributes(torch.compiler, _is_compiling_flag=True, _is_exporting_flag=True)
+@contextmanager
+def exporting() -> Iterator[None]:
+    """A context in which `torch.compiler.is_exporting()` is true, and in which functions of
+    `torch.compiler.nested_compile_region` are called as they are, where PyTorch starts Dynamo."""
+    regions = import_module("torch._higher_order_ops.invoke_subgraph")
+    with (
+        with_attributes(torch.compiler, _is_compiling_flag=True, _is_exporting_flag=True),
+        with_attributes(regions, invoke_subgraph_placeholder=lambda f, *a, **named: f(*a, **named)),
+    ):
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -1136,10 +1145,8 @@ def compile_ahead(
         # Other operators keep their decompositions: that of batch norm returns its averages.
         decomposed_late(_UPSAMPLING),
         _no_donated_buffers(),
-        # PyTorch 2.10: torchao 0.18 would print a tensor to ask whether it is a traced one.
-        with_attributes(torch.compiler, _is_compiling_flag=True)
-        if torch.__version__ < "2.11"
-        else nullcontext(),
+        # Overload packets and torchao 0.18 print tensors, which would be copied to the CPU.
+        with_attributes(FunctionalTensor, __repr__=object.__repr__),
     ):
         made: Callable[..., Any] = aot_module_simplified(
             module,

@@ -20,6 +20,8 @@ Product = Callable[..., Tensor]
 
 def int_mm(self: Tensor, mat2: Tensor) -> Tensor:
     """`aten::_int_mm`, which torch_xla computes on the CPU."""
+    if self.dtype != mat2.dtype:
+        raise UnsupportedCallError("the operands have different dtypes")
     return torch.mm(self, mat2, out_dtype=torch.int32)
 
 

@@ -197,7 +197,7 @@ def _check_complete(
     if all(name.startswith("state:") for name in missing):
         raise ProgramError(
             f"the optimizer's state is missing: {shown}; only the optimizer knows its initial"
-            " state: pass optimizer=, or the state in weights, under these names"
+            " state: pass optimizer= after a step of it, or the state in weights, under these names"
         )
     raise ProgramError(f"weights are missing: {shown}{did_you_mean(_plain(missing[0]), unused)}")
 

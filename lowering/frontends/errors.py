@@ -30,12 +30,13 @@ PyTorch's the second one."""
 
 
 def other_device(text: str) -> ForeignDataError | None:
-    """A clearer error for one with this text, if a tensor is on another device, or if it holds
-    tensors and is written to."""
+    """A clearer error for one with this text, if a tensor is on another device, or if it is written
+    to and is on the CPU or holds tensors."""
     if "mutating a non-functional tensor" in text:
         return ForeignDataError(
-            "an operator writes to a tensor that holds others, such as a quantized one; write to"
-            " the tensors that it holds, or compute a new tensor"
+            "an operator writes a traced tensor to one on another device, or to one that holds"
+            " others, such as a quantized one; make it as torch.zeros(n, device=x.device), or write"
+            " to the tensors that it holds"
         )
     if not any(part in text for part in _OTHER_DEVICE):
         return None

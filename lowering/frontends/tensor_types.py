@@ -38,6 +38,8 @@ def description(tensor: torch.Tensor) -> str:
 
 def layout_refusal(tensor: torch.Tensor) -> str | None:
     """The reason why no graph has such a tensor, and what to do; None for a dense one."""
+    if torch.nn.parameter.is_lazy(tensor):
+        return "has no shape yet; call the module once"
     if tensor.is_nested:
         return "is nested; pad it with torch.nested.to_padded_tensor"
     if tensor.layout is not torch.strided:

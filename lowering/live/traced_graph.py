@@ -75,22 +75,33 @@ def _move(part: torch.fx.GraphModule, device_type: str, is_outermost: bool) -> N
         node.args, node.kwargs = pytree.tree_map_only(
             torch.device, moved, (tuple(node.args), dict(node.kwargs))
         )
+        is_maker = node.target in makers or _makes_tensor(node)
+        asked = node.kwargs.get("device")
+        if _is_type(asked, device_type) or (is_maker and asked is None and device_type == "cpu"):
+            node.kwargs = {**node.kwargs, "device": device()}
         if node.target in _MADE_OF_NUMBERS and not node.all_input_nodes:
             _make_now(part, node, is_outermost)
-        elif node.op == "call_function" and node.target in makers:
-            asked = node.kwargs.get("device")
-            is_default = asked is None and device_type == "cpu"
-            if is_default or _is_type(asked, device_type):
-                node.kwargs = {**node.kwargs, "device": device()}
         elif node.op == "call_method" and node.target == "to":
             node.args = tuple(device() if _is_type(a, device_type) else a for a in node.args)
-            if _is_type(node.kwargs.get("device"), device_type):
-                node.kwargs = {**node.kwargs, "device": device()}
         elif node.op == "call_method" and node.target == device_type:  # x.cpu() of a CPU tensor
             node.target, node.args = "to", (node.args[0], device())
+        elif node.op == "call_method" and node.target == "type" and device_type == "cpu":
+            node.target, node.args = "to", (node.args[0], *map(_dtype, node.args[1:]))
         elif torch_internals.enters_autocast(node.target) and node.args[0] == device_type:
             node.args = (DEVICE_TYPE, *node.args[1:])
     part.recompile()
+
+
+def _makes_tensor(node: torch.fx.Node) -> bool:
+    """Return whether a node is an operator that makes a tensor from numbers, as `aten.zeros`."""
+    operands = (operand.meta.get("example_value") for operand in node.all_input_nodes)
+    has_tensors = any(isinstance(operand, torch.Tensor) for operand in operands)
+    return torch_internals.takes_device(node.target) and not has_tensors
+
+
+def _dtype(named: Any) -> Any:
+    """The dtype of a type of CPU tensors, such as "torch.FloatTensor"."""
+    return getattr(torch, named.removeprefix("torch.")).dtype if isinstance(named, str) else named
 
 
 def _is_type(value: Any, device_type: str) -> bool:

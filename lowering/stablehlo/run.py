@@ -149,8 +149,8 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
 
 
 def _options() -> Any:
-    """The options of jax's compiler, without which maxima of XLA:CPU (jaxlib 0.10 to 0.12) drop
-    NaN."""
+    """The options of jax's compiler, without which XLA:CPU (jaxlib 0.10 to 0.12) drops NaN in all
+    maxima; with them, in large ones (see known-differences.md)."""
     from jax.extend.backend import get_compile_options
 
     return get_compile_options(num_replicas=1, num_partitions=1)

@@ -91,10 +91,10 @@ def test_sparse_and_nested_inputs(x: torch.Tensor) -> None:
         module, tensor = Computed(lambda self, x: self.linear(x)), make()
         said = refused(partial(composites.export, module, (tensor,)))
         assert said == f"arg:0 cannot be an input: it {advice}"
-        parameter = torch.nn.Parameter(tensor, requires_grad=False)
-        module = Computed(lambda self, x: self.linear(x), mask=parameter)
+        module = Computed(lambda self, x: self.linear(x), mask=torch.nn.Parameter(tensor, False))
         said = refused(partial(composites.export, module, (x,)))
         assert said == f"param:mask cannot be an input: it {advice}"
+    assert "it has no shape yet" in refused(lambda: composites.export(torch.nn.LazyLinear(2), (x,)))
 
 
 def test_sparse_and_nested_tensors_inside(x: torch.Tensor) -> None:

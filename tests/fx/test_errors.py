@@ -80,6 +80,7 @@ def test_a_decomposition_with_a_captured_tensor_is_no_composite() -> None:
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "transposed": lambda x: x.t() * 1,
     "a part": lambda x: x[::2],
+    "by strides": lambda x: x.as_strided((2, 2), (1, 2), 1),
     "concatenated": lambda x: torch.cat([channels_last(x)] * 2),
     "padded": lambda x: F.pad(channels_last(x), (1, 1)),
     "of a format": lambda x: x[None, :, :, None].contiguous(memory_format=torch.channels_last),

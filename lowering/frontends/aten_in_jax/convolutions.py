@@ -56,9 +56,9 @@ def _convolve(
     )  # fmt: skip
 
 
-@rule("aten::convolution")
-def _convolution(dtype: Any, /, x: Any, weight: Any, bias: Any, *geometry: Any) -> Any:
-    result = _convolve(x, weight, *geometry)
+@rule("aten::convolution", "aten::_convolution", "aten::_convolution.deprecated")
+def _convolution(dtype: Any, /, x: Any, weight: Any, bias: Any, *arguments: Any) -> Any:
+    result = _convolve(x, weight, *arguments[:6])  # the others choose an algorithm
     return result if bias is None else result + bias.reshape(-1, *[1] * (x.ndim - 2))
 
 

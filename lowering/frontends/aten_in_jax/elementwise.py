@@ -11,7 +11,7 @@ from jax import lax
 from jax.export import is_symbolic_dim
 
 from lowering.frontends.aten_in_jax.dtypes import common_dtype, jax_dtype, opmath_dtype
-from lowering.frontends.aten_in_jax.table import NoRuleError, rule, rule_without_dtype
+from lowering.frontends.aten_in_jax.table import rule, rule_without_dtype
 
 
 def as_type(value: Any, dtype: Any) -> Any:
@@ -225,16 +225,6 @@ _OF_COMPLEX = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 def _shrink_backward(dtype: Any, /, grad: Any, x: Any, bound: Any) -> Any:
     bound = as_type(bound, x.dtype)
     return jnp.where((x >= -bound) & (x <= bound), as_type(0, dtype), grad)
-
-
-@rule("aten::rrelu_with_noise_functional")
-def _rrelu(
-    dtypes: Any, /, x: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3,
-    training: bool = False, *_: Any,
-) -> tuple[Any, Any]:  # fmt: skip
-    if training:
-        raise NoRuleError("aten::rrelu draws random numbers from PyTorch's generator")
-    return jnp.where(x <= 0, x * as_type((lower + upper) / 2, x.dtype), x), noise
 
 
 @rule("aten::round.decimals")

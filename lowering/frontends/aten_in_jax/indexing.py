@@ -47,7 +47,7 @@ def _index_tensor(dtype: Any, /, x: Any, indices: Any) -> Any:
     return x[tuple(slice(None) if index is None else index for index in indices)]
 
 
-@rule("aten::index_put", "aten::_unsafe_index_put")
+@rule("aten::index_put", "aten::_index_put_impl", "aten::_unsafe_index_put")
 def _index_put(
     dtype: Any, /, x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any
 ) -> Any:

@@ -177,19 +177,22 @@ def _adaptive_average_backward(rank: int, dtype: Any, /, grad: Any, x: Any) -> A
 @rule("aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
 def _adaptive_maximum(dtypes: Any, /, x: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
     """The maximum of each part, and its place in the last dimensions."""
-    rank = len(sizes)
-    lengths = x.shape[-rank:]
-    numbers = np.arange(math.prod(lengths)).reshape(lengths)
-    values, places = [], []
-    for part in itertools.product(*map(range, sizes)):
-        inside = tuple(
-            slice(n * length // size, -((n + 1) * -length // size))
-            for n, length, size in zip(part, lengths, sizes, strict=True)
-        )
-        flat = lax.collapse(x[(..., *inside)], x.ndim - rank)
-        best = jnp.max(flat, -1, keepdims=True)
-        first = jnp.argmax((flat == best) | jnp.isnan(flat), -1)
-        values.append(best[..., 0])
-        places.append(jnp.asarray(numbers[inside].reshape(-1))[first])
-    shape = (*x.shape[:-rank], *sizes)
-    return jnp.stack(values, -1).reshape(shape), jnp.stack(places, -1).reshape(shape)
+    rank, parts = len(sizes), x
+    starts, widths = [], []
+    for dim, size in enumerate(sizes, x.ndim - rank):
+        length = x.shape[dim]
+        start = np.arange(size) * length // size
+        last = -(np.arange(1, size + 1) * -length // size) - 1
+        widths.append(int((last - start).max()) + 1)
+        starts.append(start.reshape(-1, *[1] * (x.ndim - 1 - dim)))
+        # The last element of a part that is shorter than others is repeated.
+        inside = np.minimum(start[:, None] + np.arange(widths[-1]), last[:, None])
+        parts = jnp.moveaxis(jnp.take(parts, inside, dim), dim + 1, -1)
+    flat = lax.collapse(parts, x.ndim)
+    first = jnp.argmax(flat, -1)  # of a NaN, if there is one, which XLA:CPU's maxima may leave out
+    place = jnp.zeros((), jnp.int64)
+    for start, inside, length in zip(
+        starts, jnp.unravel_index(first, widths), x.shape[-rank:], strict=True
+    ):
+        place = place * length + start + inside
+    return jnp.take_along_axis(flat, first[..., None], -1)[..., 0], place

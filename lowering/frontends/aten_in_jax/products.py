@@ -14,8 +14,8 @@ from lowering.frontends.aten_in_jax.table import rule, rule_of_package, rule_wit
 rule_without_dtype(jnp.matmul, "aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot")
 
 
-@rule("aten::mm.dtype", "aten::bmm.dtype", "composites::matmul")
-def _wide_product(dtype: Any, /, a: Any, b: Any, out_dtype: Any) -> Any:
+@rule("aten::mm.dtype", "aten::bmm.dtype", "aten::_int_mm", "composites::matmul")
+def _wide_product(dtype: Any, /, a: Any, b: Any, out_dtype: Any = None) -> Any:
     return jnp.matmul(a, b, preferred_element_type=dtype)
 
 

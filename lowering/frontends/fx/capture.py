@@ -461,7 +461,8 @@ def _recorded(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
 
 
 REORDERED = "reordered"
-"""The key under which `meta` of a node says that PyTorch keeps the channels of its result last."""
+"""The key under which `meta` of a node says that PyTorch keeps its result in another order, as with
+the channels last."""
 
 ENCLOSING = "enclosing"
 """The key under which `meta` of a placeholder has the node of the enclosing region that it is."""

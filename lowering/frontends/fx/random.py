@@ -256,10 +256,6 @@ def _randperm(n: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     return capture.node(permutation, (_next(), n), {}, blank)
 
 
-def _from_bernoulli(self: Any, *, generator: Any = None) -> Any:
-    return (_drawn(unit, self.shape, self.dtype) < self).to(self.dtype)
-
-
 def _from_probability(self: Any, p: float = 0.5, *, generator: Any = None) -> Any:
     dtype = self.dtype if self.dtype.is_floating_point else torch.float32
     return (_drawn(unit, self.shape, dtype) < p).to(self.dtype)
@@ -273,6 +269,17 @@ def _dropped(self: Any, p: float, train: bool | None) -> tuple[Any, Any]:
     wide = torch.promote_types(self.dtype, torch.float32)
     factors = (kept.to(wide) / (1 - p if p < 1 else 1)).to(self.dtype)
     return self * factors, kept
+
+
+def _rrelu(
+    self: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    generator: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """See aten::rrelu_with_noise_functional."""
+    if not training:
+        return torch.where(self <= 0, self * ((lower + upper) / 2), self), noise
+    slopes = torch.where(self <= 0, _uniform(self, lower, upper), 1)
+    return self * slopes, slopes
 
 
 def _normal(self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
@@ -290,6 +297,21 @@ def _exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any
     return -(torch.log1p(-drawn) * (1 / lambd))
 
 
+def _multinomial(
+    self: Any, num_samples: int, replacement: bool = False, *, generator: Any = None
+) -> Any:
+    """See aten::multinomial."""
+    weights = self.to(torch.promote_types(self.dtype, torch.float32))
+    if replacement and num_samples > 1:
+        sums = weights.cumsum(-1)
+        drawn = _drawn(uniform, (*self.shape[:-1], num_samples), weights.dtype, 0, 1)
+        found = torch.searchsorted(sums, drawn * sums[..., -1:], right=True)
+        return found.clamp(max=self.shape[-1] - 1)
+    # The first of several events, each with its rate.
+    times = -torch.log1p(-_drawn(unit, self.shape, weights.dtype).clamp(min=2.0**-24))
+    return (weights / times).topk(num_samples).indices
+
+
 _INSIDE = float(np.float32(1e-5)), float(np.float32(1 - 1e-5))
 """The interval in which torch_xla draws the numbers whose logarithms it takes."""
 
@@ -297,9 +319,12 @@ _OPERATORS: dict[str, Kernel] = {
     "rand": _of_size(uniform, 0, 1), "rand_like": _like(uniform, 0, 1), "uniform": _uniform,
     "randn": _of_size(normal), "randn_like": _like(normal), "randint.low": _randint,
     "randint": partial(_randint, 0), "randint_like.low_dtype": _like(integers),
-    "randint_like": _like(integers, 0), "randperm": _randperm, "bernoulli": _from_bernoulli,
-    "bernoulli.p": _from_probability, "native_dropout": _dropped, "normal_functional": _normal,
+    "randint_like": _like(integers, 0), "randperm": _randperm,
+    "bernoulli": lambda self, **_: _from_probability(self, self),
+    "bernoulli.p": _from_probability, "bernoulli.Tensor": _from_probability,
+    "native_dropout": _dropped, "normal_functional": _normal,
     "normal.Tensor_float": _normal_around, "normal.float_Tensor": _normal_around,
     "normal.Tensor_Tensor": _normal_around, "exponential": _exponential,
+    "rrelu_with_noise_functional": _rrelu, "multinomial": _multinomial,
 }  # fmt: skip
 capture.FUNCTIONS.update({overload(f"aten::{name}"): f for name, f in _OPERATORS.items()})

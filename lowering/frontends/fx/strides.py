@@ -26,7 +26,9 @@ def as_strided(
     if has_known_order and _keeps_order(self, size, stride, storage_offset):
         return self.reshape(tuple(size))
     _check_order(self)
-    return strided_view(self.reshape(-1), size, stride, storage_offset)
+    made = strided_view(self.reshape(-1), size, stride, storage_offset)
+    capture.traced(made).node.meta[capture.REORDERED] = True  # its memory is that of `self`
+    return made
 
 
 def _is_mean_of_channels(self: Tensor) -> bool:
