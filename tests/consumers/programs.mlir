@@ -90,6 +90,22 @@ func.func @main(%a0: tensor<5xi32>, %a1: tensor<5xi32>) -> tensor<5xi32> {
   return %r : tensor<5xi32>
 }
 
+// CASE a division
+// with [[9223372036854775807, -9223372036854775808, -9, 40, 9223372036854775805], [1, 3, 4, -7, 3]]
+func.func @main(%a0: tensor<5xi64>, %a1: tensor<5xi64>) -> tensor<5xi64> {
+  %q = stablehlo.divide %a0, %a1 : tensor<5xi64>
+  %p = stablehlo.multiply %q, %a1 : tensor<5xi64>
+  %r = stablehlo.subtract %a0, %p : tensor<5xi64>
+  return %r : tensor<5xi64>
+}
+
+// CASE rounding away from zero
+// with [[0.5, -0.5, 0.49999997, -2.5, 8388607.0]]
+func.func @main(%a0: tensor<5xf32>) -> tensor<5xf32> {
+  %r = stablehlo.round_nearest_afz %a0 : tensor<5xf32>
+  return %r : tensor<5xf32>
+}
+
 // CASE a product with dimensions in another order
 func.func @main(%a0: tensor<3x4x2xf32>, %a1: tensor<2x3x5xf32>) -> tensor<4x5xf32> {
   %r = stablehlo.dot_general %a0, %a1, contracting_dims = [0, 2] x [1, 0]
