@@ -9,7 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from composites.operators.fake_quantize import per_channel, per_tensor, per_tensor_with_tensors
+from composites.operators.fake_quantize import (
+    per_channel,
+    per_tensor,
+    per_tensor_with_tensors,
+    with_moving_averages,
+)
 from composites.operators.quantized_linear import int8_weight_only_linear, scaled_mm
 
 aten = torch.ops.aten
@@ -185,6 +190,7 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
             per_tensor_with_tensors
         ),
         aten.fake_quantize_per_channel_affine_cachemask.default: per_channel,
+        aten._fused_moving_avg_obs_fq_helper_functional.default: with_moving_averages,
         aten._weight_int8pack_mm.default: int8_weight_only_linear,
         aten._scaled_mm.default: scaled_mm,
     }

@@ -35,11 +35,22 @@ def of_experts(x: torch.Tensor) -> torch.Tensor:
     return rows.sum(0) + torch.ops.aten._grouped_mm(exact[:4], each, ends).float().sum()
 
 
+def of_observers(x: torch.Tensor, rows: int, is_symmetric: bool) -> torch.Tensor:
+    """Fake quantization by moving averages, and the observer's state after two calls."""
+    on, zero = torch.ones(1, dtype=torch.int64), x.new_zeros(rows, dtype=torch.int32)
+    low, high, scale = (x.new_full((rows,), each) for each in (-torch.inf, torch.inf, 1.0))
+    for number in (x, x.detach() * 3, x * 2):
+        state = (low, high, scale, zero, 0.3, -8, 7, 0, rows > 1, is_symmetric)
+        x = x + torch.fused_moving_avg_obs_fake_quant(number, on, on, *state)
+    return torch.cat([x.flatten(), low, high, scale, zero])
+
+
 @pytest.mark.parametrize(
     "function",
     [
         of_lists,
         of_experts,
+        *[partial(of_observers, rows=n, is_symmetric=b) for n in (1, 4) for b in (False, True)],
         *[partial(trained, make=partial(kind, 6, 3)) for kind in (torch.nn.LSTM, torch.nn.GRU)],
         lambda x: F.conv_transpose1d(x.view(1, 4, 6), x.view(4, 2, 3), None, 2, 1, groups=2),
         lambda x: x + F.max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
