@@ -76,7 +76,7 @@ def with_moving_averages(
     averages of the least and the greatest number, as PT2E trains with them.
 
     Raises:
-        UnsupportedCallError: the averages per channel have no elements, which the call would change.
+        UnsupportedCallError: the averages per channel have no elements, which a call changes.
     """
     if per_row_fake_quant and running_min.numel() != self.shape[ch_axis]:
         raise UnsupportedCallError("call the model once in eager mode, which sizes its observers")

@@ -9,6 +9,7 @@ import torch
 import transformers.integrations.moe  # noqa: F401  (it defines an operator)
 from composites_testing.modules import Calling, CallingWithWeight
 from torch.nn import functional as F
+from torchvision.ops import deform_conv2d, roi_align
 
 import composites
 from composites.element_types import NAME_OF_PYTORCH
@@ -37,7 +38,7 @@ def of_experts(x: torch.Tensor) -> torch.Tensor:
 
 def of_observers(x: torch.Tensor, rows: int, is_symmetric: bool) -> torch.Tensor:
     """Fake quantization by moving averages, and the observer's state after two calls."""
-    on, zero = torch.ones(1, dtype=torch.int64), x.new_zeros(rows, dtype=torch.int32)
+    on, zero = x.new_ones(1, dtype=torch.int64), x.new_zeros(rows, dtype=torch.int32)
     low, high, scale = (x.new_full((rows,), each) for each in (-torch.inf, torch.inf, 1.0))
     for number in (x, x.detach() * 3, x * 2):
         state = (low, high, scale, zero, 0.3, -8, 7, 0, rows > 1, is_symmetric)
@@ -45,9 +46,20 @@ def of_observers(x: torch.Tensor, rows: int, is_symmetric: bool) -> torch.Tensor
     return torch.cat([x.flatten(), low, high, scale, zero])
 
 
+def of_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
+    """Regions that leave the image, and the samples of a deformable convolution in two groups."""
+    regions = torch.tensor([[0, -1.0, 0.5, 3.2, 2.5], [1, 1.0, 1.0, 9.0, 2.0]])
+    flat, image = x.flatten(), x.reshape(2, 2, 2, 3)
+    offset = torch.cat([flat * 2, flat[:8]]).reshape(2, 8, 1, 2)
+    weight, mask = flat[:8].reshape(2, 1, 2, 2), flat[8:].reshape(2, 4, 1, 2)
+    deformed = deform_conv2d(image, offset, weight, flat[:2], mask=mask if ratio > 0 else None)
+    return deformed + roi_align(image, regions, (1, 2), 0.9, ratio, aligned=ratio > 0)
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        *[partial(of_regions, ratio=ratio) for ratio in (-1, 2)],
         of_lists,
         of_experts,
         *[partial(of_observers, rows=n, is_symmetric=b) for n in (1, 4) for b in (False, True)],
