@@ -68,6 +68,14 @@ def of_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
         lambda x: x + F.max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
         lambda x: x + F.adaptive_max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
         lambda x: F.grid_sample(x.view(1, 1, 4, 6), x.view(1, 4, 3, 2).tanh(), align_corners=True),
+        *[
+            lambda x, padding=padding, corners=corners: F.grid_sample(
+                x.view(1, 1, 2, 3, 4), x.view(1, 2, 2, 2, 3) * 1.3, "bilinear", padding, corners
+            )
+            for padding, corners in (("zeros", False), ("border", True), ("reflection", False))
+        ],
+        lambda x: torch.conv_tbc(x.view(4, 2, 3), x.view(2, 3, 4) / 9, x.flatten()[:4], 1),
+        lambda x: torch.special.erfcx(x / 2),
         lambda x: F.interpolate(x.view(1, 1, 4, 6), (3, 8), mode="bicubic", antialias=True),
         lambda x: F.interpolate(x.detach()[None, None], None, 1.1, "bilinear", antialias=True) + x,
         lambda x: F.adaptive_avg_pool2d((x * 2).view(1, 2, 3, 4).permute(0, 3, 1, 2), 1),
@@ -152,6 +160,7 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.stack([x * torch.inf * (x > 0), (x > 0) * (x * torch.nan)]).isnan(),
         lambda x: (x * 1j).conj().imag + x.add(1j).conj().resolve_conj().real,
         lambda x: x.scatter(1, PLACES, x, reduce="add").scatter(1, PLACES, 3, reduce="multiply"),
+        lambda x: torch.special.erfcx((x * 3).exp()),
         lambda x: F.rrelu(x, 0.2, 0.4),
         lambda x: torch.fake_quantize_per_tensor_affine(x * torch.nan, 0.1, 3, 0, 9),
         *[partial(of_booleans, reduce=reduce) for reduce in ("sum", "prod", "amax", "amin")],
