@@ -84,10 +84,12 @@ func.func @main(%a0: tensor<4x6xf32>, %a1: tensor<4x6xf32>) -> tensor<4x6xf32> {
 }
 
 // CASE a remainder of the least integer
-// with [[-2147483648, -2147483648, -2147483648, -2147483648, -2147483648], [3, -3, 1, -1, -2147483648]]
-func.func @main(%a0: tensor<5xi32>, %a1: tensor<5xi32>) -> tensor<5xi32> {
-  %r = stablehlo.remainder %a0, %a1 : tensor<5xi32>
-  return %r : tensor<5xi32>
+// where $E is i32; $M is -2147483648
+// where $E is i64; $M is -9223372036854775808
+// with [[$M, $M, $M, $M, $M, -10, -3, 10], [3, -3, 1, -1, $M, 3, $M, -1]]
+func.func @main(%a0: tensor<8x$E>, %a1: tensor<8x$E>) -> tensor<8x$E> {
+  %r = stablehlo.remainder %a0, %a1 : tensor<8x$E>
+  return %r : tensor<8x$E>
 }
 
 // CASE a division
