@@ -1,16 +1,19 @@
 """Sampling of images at the points of a grid (torch.nn.functional.grid_sample).
 
-For each point, a few rows and columns of the image are read. These are the taps, and each has a
-weight: two rows and two columns for bilinear, one of each for nearest, four of each for bicubic.
-The result is the sum over all taps of row weight times column weight times pixel. The gradient of
+For each point, a few rows and columns of the image are read, and a few planes of a volume. These
+are the taps, and each has a weight: two along each axis for linear interpolation, one for nearest,
+four for bicubic. The result is the sum over all taps of their weights times pixel. The gradient of
 the image scatters along the same taps. The gradient of the grid uses the derivatives of the weights
 instead of the weights.
 
 The coordinate arithmetic follows PyTorch's definition in aten/src/ATen/native/GridSamplerUtils.h.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from math import prod
+from operator import and_, mul
 
 import torch
 from torch import Tensor
@@ -104,30 +107,32 @@ class _Taps:
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """Taps of all points of a grid along both axes; tensors are (N, points, rows, columns)."""
+    """Taps of all points of a grid along all axes, of which columns are the last."""
 
-    row: _Taps
-    column: _Taps
+    axes: list[_Taps]
     pixels: Tensor
-    """(N * points * rows * columns): index of each pixel within the whole batch."""
+    """(N * points * … * rows * columns): index of each pixel within the whole batch."""
     inside: Tensor
+    """(N, points, …, rows, columns)."""
 
 
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """Sample the image `input` at the points of `grid`.
+    """Sample the image `input` at the points of `grid`; volumes have a depth before their height.
 
-    The last dimension of `grid` is (x, y), with coordinates from -1 to 1.
+    The last dimension of `grid` is (x, y) or (x, y, z), with coordinates from -1 to 1.
 
     Shapes: input (N, C, H, W); grid (N, h, w, 2); the result (N, C, h, w).
     """
     check_same_dtype(input, grid)
     samples = _samples(input, grid, interpolation_mode, padding_mode, align_corners)
     values = _values(input, samples)
-    weights = _products(samples.row.weights, samples.column.weights)
-    sampled = (values * weights[..., None]).sum((2, 3))
-    return _image(sampled, input.size(1), grid).to(input.dtype)
+    weights = _over_axes(mul, [each.weights for each in samples.axes])
+    sampled = (values * weights[..., None]).sum(_tap_dims(samples))
+    # From (N, points, C).
+    sampled = sampled.transpose(1, 2).reshape(input.size(0), input.size(1), *grid.shape[1:-1])
+    return sampled.to(input.dtype)
 
 
 def grid_sampler_2d_backward(
@@ -146,61 +151,71 @@ def grid_sampler_2d_backward(
     """
     check_same_dtype(input, grid, grad_output)
     samples = _samples(input, grid, interpolation_mode, padding_mode, align_corners)
-    row, column = samples.row, samples.column
+    all_weights = [each.weights for each in samples.axes]
     # (N, points, 1, 1, C)
-    grad = grad_output.to(opmath_type(input.dtype)).flatten(2).transpose(1, 2)[:, :, None, None]
+    grad = grad_output.to(opmath_type(input.dtype)).flatten(2).transpose(1, 2)
+    grad = grad[(slice(None), slice(None), *[None] * len(all_weights))]
 
     grad_input = torch.zeros_like(input)
     if output_mask[0]:
-        weights = _products(row.weights, column.weights)
+        weights = _over_axes(mul, all_weights)
         shares = torch.where(samples.inside, weights, 0.0)[..., None] * grad
         grad_input = _scattered(shares, input, samples).to(input.dtype)
 
     along = (_values(input, samples) * grad).sum(-1)
-    grad_x = (along * _products(row.weights, column.slopes)).sum((2, 3))
-    grad_y = (along * _products(row.slopes, column.weights)).sum((2, 3))
-    grad_grid = torch.stack((grad_x, grad_y), -1).reshape(grid.shape)
+    gradients = []
+    for number, taps in reversed([*enumerate(samples.axes)]):
+        factors = [*all_weights[:number], taps.slopes, *all_weights[number + 1 :]]
+        gradients.append((along * _over_axes(mul, factors)).sum(_tap_dims(samples)))
+    grad_grid = torch.stack(tuple(gradients), -1).reshape(grid.shape)
     return grad_input, grad_grid.to(grid.dtype)
 
 
 def _samples(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> _Samples:
-    batch, _, height, width = input.shape
-    points = grid.to(opmath_type(grid.dtype)).flatten(1, 2)
+    batch, _, *sizes = input.shape
+    points = grid.to(opmath_type(grid.dtype)).flatten(1, -2)
     modes = (interpolation_mode, padding_mode, align_corners)
-    column = _Sampling(width, *modes).taps(points[..., 0])
-    row = _Sampling(height, *modes).taps(points[..., 1])
-    image = torch.arange(batch, device=grid.device).reshape(batch, 1, 1, 1)
-    pixels = (image * height + row.index[..., :, None]) * width + column.index[..., None, :]
-    inside = row.inside[..., :, None] & column.inside[..., None, :]
-    return _Samples(row, column, pixels.flatten(), inside)
+    axes = [
+        _Sampling(size, *modes).taps(points[..., number])
+        for number, size in enumerate(reversed(sizes))
+    ][::-1]
+    pixels = torch.arange(batch, device=grid.device).reshape(batch, 1, *[1] * len(sizes))
+    for number, (size, taps) in enumerate(zip(sizes, axes, strict=True)):
+        pixels = pixels * size + _along(taps.index, number, len(sizes))
+    inside = _over_axes(and_, [each.inside for each in axes])
+    return _Samples(axes, pixels.flatten(), inside)
 
 
-def _products(row: Tensor, column: Tensor) -> Tensor:
-    """Combine (N, points, rows) and (N, points, columns) into (N, points, rows, columns)."""
-    return row[..., :, None] * column[..., None, :]
+def _along(taps: Tensor, axis: int, axes: int) -> Tensor:
+    """Taps (N, points, taps) of an axis, with a dimension for each axis after the points."""
+    return taps[(..., *[None] * axis, slice(None), *[None] * (axes - 1 - axis))]
+
+
+def _over_axes(combine: Callable[[Tensor, Tensor], Tensor], taps: Sequence[Tensor]) -> Tensor:
+    """Combine those of each axis, (N, points, taps), into (N, points, …, rows, columns)."""
+    return reduce(combine, [_along(each, axis, len(taps)) for axis, each in enumerate(taps)])
+
+
+def _tap_dims(samples: _Samples) -> tuple[int, ...]:
+    return tuple(range(2, 2 + len(samples.axes)))
 
 
 def _values(input: Tensor, samples: _Samples) -> Tensor:
-    """The values at the taps, (N, points, rows, columns, C). All channels of a pixel are read at
+    """The values at the taps, (N, points, …, rows, columns, C). All channels of a pixel are read at
     once."""
-    batch, channels, height, width = input.shape
-    pixels = input.to(opmath_type(input.dtype)).permute(0, 2, 3, 1)
-    pixels = pixels.reshape(batch * height * width, channels)
+    channels = input.size(1)
+    pixels = input.to(opmath_type(input.dtype)).permute(0, *_tap_dims(samples), 1)
+    pixels = pixels.reshape(prod(pixels.shape[:-1]), channels)
     values = pixels.index_select(0, samples.pixels).reshape(*samples.inside.shape, channels)
     return torch.where(samples.inside[..., None], values, 0.0)
 
 
 def _scattered(shares: Tensor, input: Tensor, samples: _Samples) -> Tensor:
     """An image of the shape of `input` to which each tap adds its share."""
-    batch, channels, height, width = input.shape
-    pixels = torch.zeros(batch * height * width, channels, dtype=shares.dtype, device=shares.device)
-    pixels = pixels.index_add(0, samples.pixels, shares.flatten(0, 3))
-    return pixels.reshape(batch, height, width, channels).permute(0, 3, 1, 2)
-
-
-def _image(sampled: Tensor, channels: int, grid: Tensor) -> Tensor:
-    """Reshape (N, points, C) to (N, C, h, w)."""
-    batch, height, width, _ = grid.shape
-    return sampled.transpose(1, 2).reshape(batch, channels, height, width)
+    batch, channels, *sizes = input.shape
+    shape = (batch * prod(sizes), channels)
+    pixels = torch.zeros(shape, dtype=shares.dtype, device=shares.device)
+    pixels = pixels.index_add(0, samples.pixels, shares.flatten(0, -2))
+    return pixels.reshape(batch, *sizes, channels).movedim(-1, 1)

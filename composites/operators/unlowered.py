@@ -9,7 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from composites.operators.fake_quantize import per_channel, per_tensor, per_tensor_with_tensors
+from composites.operators.fake_quantize import (
+    per_channel,
+    per_tensor,
+    per_tensor_with_tensors,
+    with_moving_averages,
+)
+from composites.operators.grid_sampling import grid_sampler_2d, grid_sampler_2d_backward
 from composites.operators.quantized_linear import int8_weight_only_linear, scaled_mm
 
 aten = torch.ops.aten
@@ -164,6 +170,21 @@ def solve_triangular(
     return solved
 
 
+def conv_tbc(self: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    result = torch.conv1d(self.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return result.permute(2, 0, 1)
+
+
+def conv_tbc_backward(
+    self: Tensor, input: Tensor, weight: Tensor, bias: Tensor, pad: int
+) -> tuple[Tensor, ...]:
+    """The gradients of input, weight and bias; `self` is that of the result."""
+    tensors = (self.permute(1, 2, 0), input.permute(1, 2, 0), weight.permute(2, 1, 0))
+    numbers = ([len(bias)], [1], [pad], [1], False, [0], 1, [True] * 3)
+    of_input, of_weight, of_bias = aten.convolution_backward(*tensors, *numbers)
+    return of_input.permute(2, 0, 1), of_weight.permute(2, 1, 0), of_bias
+
+
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
     {
         aten.exp2.default: exp2,
@@ -185,6 +206,11 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
             per_tensor_with_tensors
         ),
         aten.fake_quantize_per_channel_affine_cachemask.default: per_channel,
+        aten._fused_moving_avg_obs_fq_helper_functional.default: with_moving_averages,
+        aten.grid_sampler_3d.default: grid_sampler_2d,
+        aten.grid_sampler_3d_backward.default: grid_sampler_2d_backward,
+        aten.conv_tbc.default: conv_tbc,
+        aten.conv_tbc_backward.default: conv_tbc_backward,
         aten._weight_int8pack_mm.default: int8_weight_only_linear,
         aten._scaled_mm.default: scaled_mm,
     }

@@ -93,11 +93,13 @@ from .passes.join_inputs import Linear as Linear
 from .passes.join_inputs import join_inputs as join_inputs
 from .passes.legalize_batch_groups import legalize_batch_groups as legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo as legalize_chlo
+from .passes.legalize_divisions import legalize_divisions as legalize_divisions
 from .passes.legalize_mhlo_custom_calls import (
     legalize_mhlo_custom_calls as legalize_mhlo_custom_calls,
 )
 from .passes.legalize_reduce_inits import legalize_reduce_inits as legalize_reduce_inits
 from .passes.legalize_remainders import legalize_remainders as legalize_remainders
+from .passes.legalize_rounds import legalize_rounds as legalize_rounds
 from .passes.legalize_signs import legalize_signs as legalize_signs
 from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32 as multiply_bytes_as_f32
 from .passes.narrow_comparisons import narrow_comparisons as narrow_comparisons

@@ -191,7 +191,7 @@ LITERT: Refused = {
     "stablehlo.abs": element_in(*_HALF, "i8", "i64"),
     "stablehlo.compare": element_in(*_HALF, "i8"),
     "stablehlo.convolution": lambda each: element_of(each) in _HALF or _is_volume_in_groups(each),
-    "stablehlo.divide": element_in(*_WIDE, *_BYTES, "ui32", "i64"),
+    "stablehlo.divide": element_in(*_WIDE, *_BYTES, "i16", "i64", *_UNSIGNED),
     "stablehlo.dot_general": element_in(*_WIDE, "ui8", "i32", "ui32", "i64"),
     "stablehlo.fft": _is_other_than_rfft,
     "stablehlo.maximum": element_in(*_WIDE, *_BYTES, "ui32", "i1"),
@@ -202,6 +202,9 @@ LITERT: Refused = {
     "stablehlo.reverse": _is_apart,
     "stablehlo.scatter": _combines,
     "stablehlo.select": element_in(*_HALF, "ui8"),
+    # Others are shifted with the sign that the type has.
+    "stablehlo.shift_right_arithmetic": element_in("i64", *_UNSIGNED),
+    "stablehlo.shift_right_logical": element_in("i8", "i16", "i32", "i64", "ui64"),
     "stablehlo.sign": element_in("i64"),
     "stablehlo.sort": lambda sort: not is_top_k(sort),
     "stablehlo.xor": element_in("i1", "i64"),

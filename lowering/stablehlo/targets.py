@@ -18,8 +18,10 @@ from .passes.expand_triangular_solves import expand_triangular_solves
 from .passes.flatten_scatter_indices import flatten_scatter_indices
 from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
+from .passes.legalize_divisions import legalize_divisions
 from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.legalize_remainders import legalize_remainders
+from .passes.legalize_rounds import legalize_rounds
 from .passes.legalize_signs import legalize_signs
 from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32
 from .passes.narrow_comparisons import narrow_comparisons
@@ -72,7 +74,9 @@ _FOR_IREE: tuple[Pass, ...] = (
 )
 _FOR_LITERT: tuple[Pass, ...] = (
     legalize_reduce_inits,
+    legalize_divisions,
     legalize_remainders,
+    legalize_rounds,
     legalize_signs,
     expand_sorts,
     use_booleans,

@@ -84,10 +84,28 @@ func.func @main(%a0: tensor<4x6xf32>, %a1: tensor<4x6xf32>) -> tensor<4x6xf32> {
 }
 
 // CASE a remainder of the least integer
-// with [[-2147483648, -2147483648, -2147483648, -2147483648, -2147483648], [3, -3, 1, -1, -2147483648]]
-func.func @main(%a0: tensor<5xi32>, %a1: tensor<5xi32>) -> tensor<5xi32> {
-  %r = stablehlo.remainder %a0, %a1 : tensor<5xi32>
-  return %r : tensor<5xi32>
+// where $E is i32; $M is -2147483648
+// where $E is i64; $M is -9223372036854775808
+// with [[$M, $M, $M, $M, $M, -10, -3, 10], [3, -3, 1, -1, $M, 3, $M, -1]]
+func.func @main(%a0: tensor<8x$E>, %a1: tensor<8x$E>) -> tensor<8x$E> {
+  %r = stablehlo.remainder %a0, %a1 : tensor<8x$E>
+  return %r : tensor<8x$E>
+}
+
+// CASE a division
+// with [[9223372036854775807, -9223372036854775808, -9, 40, 9223372036854775805], [1, 3, 4, -7, 3]]
+func.func @main(%a0: tensor<5xi64>, %a1: tensor<5xi64>) -> tensor<5xi64> {
+  %q = stablehlo.divide %a0, %a1 : tensor<5xi64>
+  %p = stablehlo.multiply %q, %a1 : tensor<5xi64>
+  %r = stablehlo.subtract %a0, %p : tensor<5xi64>
+  return %r : tensor<5xi64>
+}
+
+// CASE rounding away from zero
+// with [[0.5, -0.5, 0.49999997, -2.5, 8388607.0]]
+func.func @main(%a0: tensor<5xf32>) -> tensor<5xf32> {
+  %r = stablehlo.round_nearest_afz %a0 : tensor<5xf32>
+  return %r : tensor<5xf32>
 }
 
 // CASE a product with dimensions in another order

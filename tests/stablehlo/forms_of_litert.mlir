@@ -35,3 +35,14 @@ func.func @main(%a: tensor<1x2x3x2x2xf32>) -> tensor<1x2x3x2x2xf32> {
     : (tensor<1x2x3x2x2xf32>, tensor<2x$Fx1x1x1xf32>) -> tensor<1x2x3x2x2xf32>
   return %r : tensor<1x2x3x2x2xf32>
 }
+
+// CASE shifts, which LiteRT computes with the sign of the type
+// where $O is logical; $E is ui32; $M is
+// where $O is logical; $E is i32; $M is shift_right_logical of i32
+// where $O is arithmetic; $E is i32; $M is
+// where $O is arithmetic; $E is ui32; $M is shift_right_arithmetic of ui32
+// says $M
+func.func @main(%a: tensor<4x$E>, %b: tensor<4x$E>) -> tensor<4x$E> {
+  %r = stablehlo.shift_right_$O %a, %b : tensor<4x$E>
+  return %r : tensor<4x$E>
+}

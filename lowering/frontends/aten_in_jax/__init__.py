@@ -11,6 +11,7 @@ functions.
 from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their rules)
     convolutions,
     creation,
+    detection,
     distances,
     elementwise,
     factorizations,

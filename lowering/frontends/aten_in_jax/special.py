@@ -38,6 +38,29 @@ for _name, _function in _IN_F32.items():
 rule_without_dtype(jnp.nextafter, "aten::nextafter")
 
 
+_ERFCX = (
+    1.177578934567401, -0.00459005458064666, -0.08424913336651792, 0.05920993999819178,
+    -0.02665866843530583, 0.009074997670705144, -0.002413163540417642, 0.0004907758365258706,
+    -6.916973302522242e-05, 4.139027986175313e-06, 7.740383065432766e-07, -2.188640106107434e-07,
+    1.076499949837998e-08, 4.521959718545888e-09, -7.754400049934479e-10, -6.318093009488263e-11,
+    2.868794893721236e-11, 1.945679119726222e-13, -9.653933704068946e-13, 3.237750865333358e-14,
+    3.375801057668981e-14, -2.122269756482695e-15, -9.925291782323512e-16,
+)  # fmt: skip
+"""Chebyshev coefficients of `(1 + 2 x) * erfcx(x)` in `(x - 3.75) / (x + 3.75)`, from 0 on."""
+
+
+@rule("prims::erfcx", "aten::special_erfcx")
+def _erfcx(dtype: Any, /, x: Any) -> Any:
+    x = as_type(x, opmath_dtype(dtype))
+    size = jnp.abs(x)
+    t = 1 - 7.5 / (size + 3.75)
+    sums = [jnp.zeros_like(x), jnp.zeros_like(x)]
+    for number in reversed(_ERFCX):
+        sums = [number + 2 * t * sums[0] - sums[1], sums[0]]
+    result = (sums[0] - t * sums[1]) / (1 + 2 * size)
+    return jnp.where(x < 0, 2 * jnp.exp(x * x) - result, result)
+
+
 @rule("aten::polygamma")
 def _polygamma(dtype: Any, /, order: int, x: Any) -> Any:
     wide = jnp.promote_types(dtype, jnp.float32)

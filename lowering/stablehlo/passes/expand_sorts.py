@@ -17,7 +17,7 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import attributes, direction_of, made_by
+from ..bindings import attributes, direction_of, made_by, users
 from ..combinations import neutral_element
 from ..ir_types import IrOperation, IrValue
 from .expansion import expands
@@ -35,7 +35,10 @@ def expand_sorts(sort: IrOperation) -> Callable[..., Any] | None:
 
     Sorts that LiteRT has an operator for stay, and so do sorts with other comparisons, of other
     types (f64, unsigned), with more than `MANY` comparisons, with dynamic shapes or with shardings.
+    Sorts of one element are their operands.
     """
+    if sort.operands[0].type.shape[dimension(sort)] == 1:
+        return lambda *operands: operands
     parsed = None if is_top_k(sort) else _Sort.parse(sort)
     return None if parsed is None else parsed.results
 
@@ -139,7 +142,8 @@ def dimension(sort: IrOperation) -> int:
 
 def is_top_k(sort: IrOperation) -> bool:
     """Return whether LiteRT 2.3 makes its operator TOPK_V2 of a sort: numbers and their indices
-    along the last dimension, the greatest first by GT, with indices that are read."""
+    along the last dimension, several of them, the greatest first by GT, with indices that are
+    read."""
     compared = comparison(sort)
     if compared is None or compared[:2] != (0, "GT") or len(sort.operands) != 2:
         return False
@@ -151,9 +155,23 @@ def is_top_k(sort: IrOperation) -> bool:
     return (
         str(numbers.type.element_type) in ("f32", "i32")
         and dimension(sort) == last
+        and numbers.type.shape[last] != 1
         and _is_iota(places, last)
-        and any(True for _ in sort.results[1].uses)
+        and _is_read(sort.results[1])
     )
+
+
+def _is_read(value: IrValue) -> bool:
+    """Return whether a value reaches an operation without results, such as `return`."""
+    open_, seen = [value], set()
+    while open_:
+        for user in users(open_.pop()):
+            if not user.results:
+                return True
+            if user not in seen:
+                seen.add(user)
+                open_ += user.results
+    return False
 
 
 def _is_iota(value: IrValue, dim: int) -> bool:

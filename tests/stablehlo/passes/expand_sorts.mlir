@@ -41,7 +41,9 @@ func.func @main(%x: tensor<3x70xf32>) -> (tensor<3x70xf32>, tensor<3x70xi32>) {
   return %0#0, %0#1 : tensor<3x70xf32>, tensor<3x70xi32>
 }
 
-// CASE a top-k whose places nobody reads
+// CASE a top-k whose places nobody reads, or only what nobody reads
+// where $U is stablehlo.reshape %i : (tensor<3x7x2xi32>) -> tensor<42xi32>
+// where $U is stablehlo.reshape %0#1 : (tensor<3x7x2xi32>) -> tensor<42xi32>
 // lacks stablehlo.sort
 func.func @main(%x: tensor<3x7x2xf32>) -> (tensor<3x7x2xf32>, tensor<3x7x2xi32>) {
   %i = stablehlo.iota dim = 2 : tensor<3x7x2xi32>
@@ -50,7 +52,23 @@ func.func @main(%x: tensor<3x7x2xf32>) -> (tensor<3x7x2xf32>, tensor<3x7x2xi32>)
     %1 = stablehlo.compare GT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %1 : tensor<i1>
   }) : (tensor<3x7x2xf32>, tensor<3x7x2xi32>) -> (tensor<3x7x2xf32>, tensor<3x7x2xi32>)
+  %2 = $U
+  %3 = stablehlo.reshape %2 : (tensor<42xi32>) -> tensor<3x14xi32>
   return %0#0, %i : tensor<3x7x2xf32>, tensor<3x7x2xi32>
+}
+
+// CASE a top-k of one number, and a sort of one by another comparison
+// where $E is f32; $C is GT, %a, %b, TOTALORDER
+// where $E is f64; $C is GE, %a, %d
+// lacks stablehlo.sort
+func.func @main(%x: tensor<3x1x$E>, %y: tensor<3x1x$E>) -> (tensor<3x1x$E>, tensor<3x1x$E>, tensor<3x1xi32>) {
+  %i = stablehlo.iota dim = 1 : tensor<3x1xi32>
+  %0:3 = "stablehlo.sort"(%x, %y, %i) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<$E>, %b: tensor<$E>, %c: tensor<$E>, %d: tensor<$E>, %e: tensor<i32>, %f: tensor<i32>):
+    %1 = stablehlo.compare $C : (tensor<$E>, tensor<$E>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) : (tensor<3x1x$E>, tensor<3x1x$E>, tensor<3x1xi32>) -> (tensor<3x1x$E>, tensor<3x1x$E>, tensor<3x1xi32>)
+  return %0#0, %0#1, %0#2 : tensor<3x1x$E>, tensor<3x1x$E>, tensor<3x1xi32>
 }
 
 // CASE no strict order, a top-k, other types, a sharding, and too many elements
