@@ -988,7 +988,7 @@ TENSOR_OF_TENSORS = torch._refs.tensor
 
 def device_constructors() -> frozenset[Any]:
     """The functions that make tensors and take `device`."""
-    return _device_constructors() | {TENSOR_OF_TENSORS}
+    return frozenset({*_device_constructors(), TENSOR_OF_TENSORS})
 
 
 def enters_autocast(target: Any) -> bool:
