@@ -991,9 +991,13 @@ def is_metadata_check(target: Any) -> bool:
 # ---- a backend of torch.compile ----
 
 
+TENSOR_OF_TENSORS = torch._refs.tensor
+"""Dynamo writes it for `torch.tensor` of a list that contains tensors or sizes."""
+
+
 def device_constructors() -> frozenset[Any]:
     """The functions that make tensors and take `device`."""
-    return frozenset(_device_constructors())
+    return frozenset({*_device_constructors(), TENSOR_OF_TENSORS})
 
 
 def enters_autocast(target: Any) -> bool:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from composites import torch_internals
 from composites.errors import (
@@ -53,9 +54,11 @@ _UNSUPPORTED = (
     ForeignDataError,
     UnsupportedCallError,
     NotImplementedError,
+    GuardOnDataDependentSymNode,
 )
 """Errors of graphs that cannot become programs. PyTorch runs these graphs instead. PyTorch raises
-`NotImplementedError` for an operator without a kernel for tensors that have no values."""
+`NotImplementedError` for an operator without a kernel for tensors that have no values, and
+`GuardOnDataDependentSymNode` where a size is the value of a tensor."""
 
 
 def composites(

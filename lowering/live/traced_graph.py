@@ -75,18 +75,21 @@ def _move(part: torch.fx.GraphModule, device_type: str, is_outermost: bool) -> N
         node.args, node.kwargs = pytree.tree_map_only(
             torch.device, moved, (tuple(node.args), dict(node.kwargs))
         )
+        if device_type == "cpu":
+            _put_dtype(node)
         is_maker = node.target in makers or _makes_tensor(node)
         asked = node.kwargs.get("device")
         if _is_type(asked, device_type) or (is_maker and asked is None and device_type == "cpu"):
             node.kwargs = {**node.kwargs, "device": device()}
-        if node.target in _MADE_OF_NUMBERS and not node.all_input_nodes:
+        is_copy = node.target in (torch_internals.TENSOR_OF_TENSORS, "new_tensor")
+        if is_copy and any(map(_is_tensor, pytree.tree_leaves(node.args[-1]))):
+            _join(part, node)
+        elif node.target in _MADE_OF_NUMBERS and not node.all_input_nodes:
             _make_now(part, node, is_outermost)
         elif node.op == "call_method" and node.target == "to":
             node.args = tuple(device() if _is_type(a, device_type) else a for a in node.args)
         elif node.op == "call_method" and node.target == device_type:  # x.cpu() of a CPU tensor
             node.target, node.args = "to", (node.args[0], device())
-        elif node.op == "call_method" and node.target == "type" and device_type == "cpu":
-            node.target, node.args = "to", (node.args[0], *map(_dtype, node.args[1:]))
         elif torch_internals.enters_autocast(node.target) and node.args[0] == device_type:
             node.args = (DEVICE_TYPE, *node.args[1:])
     part.recompile()
@@ -99,13 +102,49 @@ def _makes_tensor(node: torch.fx.Node) -> bool:
     return torch_internals.takes_device(node.target) and not has_tensors
 
 
-def _dtype(named: Any) -> Any:
-    """The dtype of a type of CPU tensors, such as "torch.FloatTensor"."""
-    return getattr(torch, named.removeprefix("torch.")).dtype if isinstance(named, str) else named
-
-
 def _is_type(value: Any, device_type: str) -> bool:
     return isinstance(value, str) and torch.device(value).type == device_type
+
+
+def _put_dtype(node: torch.fx.Node) -> None:
+    """Write a call with a type such as `torch.LongTensor`, one of the CPU, in another way."""
+    if node.op == "call_method" and node.target == "type" and len(node.args) == 2:
+        kind: Any = node.args[1]
+        kind = getattr(torch, kind.removeprefix("torch."), kind) if isinstance(kind, str) else kind
+        node.args = node.args[0], getattr(kind, "dtype", kind)
+    elif node.target is torch.Tensor or isinstance(node.target, type(torch.LongTensor)):
+        taken = node.args[0] if len(node.args) == 1 else None
+        if isinstance(taken, torch.fx.Node) and _is_tensor(taken):
+            node.target = torch.ops.aten.alias.default
+            return
+        is_list = isinstance(taken, list | tuple) and not isinstance(taken, torch.Size)
+        dtype = node.meta["example_value"].dtype
+        node.target, node.kwargs = torch.tensor if is_list else torch.empty, {"dtype": dtype}
+        node.args = node.args or (0,)
+
+
+def _is_tensor(value: Any) -> bool:
+    is_node = isinstance(value, torch.fx.Node)
+    return is_node and isinstance(value.meta.get("example_value"), torch.Tensor)
+
+
+def _join(part: torch.fx.GraphModule, node: torch.fx.Node) -> None:
+    """Write `torch.tensor` of a list that contains tensors without reading their values."""
+    like = node.meta["example_value"]
+    with part.graph.inserting_before(node):
+        single = [
+            part.graph.call_method(
+                "reshape", (part.graph.call_method("to", (leaf, like.dtype)), -1)
+            )
+            if _is_tensor(leaf)
+            else _filled(part, (1,), leaf, like.dtype)
+            for leaf in pytree.tree_leaves(node.args[-1])
+        ]
+        joined = part.graph.call_function(torch.cat, (single,))
+        shaped = part.graph.call_method("reshape", (joined, like.shape))
+        made = part.graph.call_method("detach", (shaped,))
+    node.replace_all_uses_with(made)
+    part.graph.erase_node(node)
 
 
 def _make_now(part: torch.fx.GraphModule, node: torch.fx.Node, is_outermost: bool) -> None:

@@ -247,6 +247,20 @@ def test_tensors_of_numbers_are_new_in_each_call() -> None:
         kept += 5
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x * torch.tensor([[x[0], 4], [x.sum(), 5.5]]) * x.new_tensor([x[0], 4]),
+        lambda x: torch.LongTensor([x[0].long(), x[1].long()]) * torch.FloatTensor((3, 4)) * x,
+        lambda x: torch.cat([x, torch.FloatTensor(), torch.Tensor(2).zero_(), torch.Tensor([3])]),
+        lambda x: x.type(torch.LongTensor) + x.type("torch.IntTensor"),
+    ],
+)
+def test_tensors_of_tensors_and_types_of_the_cpu(call: Callable[[Tensor], Tensor]) -> None:
+    x = torch.tensor([1.5, 2.5])
+    torch.testing.assert_close(compiled(call)(x), call(x))
+
+
 class Clamped(torch.autograd.Function):
     """A function with a gradient of its own, whose graphs are inside an operator of the graph."""
 
@@ -690,9 +704,13 @@ def test_operators_without_a_rule_and_those_that_need_values_run_in_eager_pytorc
     calls: tuple[tuple[Callable[[Tensor], Tensor], Tensor, str], ...] = (
         (lambda x: torch.linalg.eig(x).eigenvalues.abs(), torch.eye(3) * 2, "linalg_eig"),
         (lambda x: torch.histogramdd(x, [3, 3]).hist, torch.rand(5, 2), ""),
+        (lambda x: x.split(x.int().tolist())[1], torch.ones(2), "on data-dependent expression"),
     )
     for call, x, missing in calls:
-        with pytest.warns(CompositesWarning, match=f"runs in eager PyTorch.*{missing}"):
+        with (
+            pytest.warns(CompositesWarning, match=f"runs in eager PyTorch.*{missing}"),
+            torch._dynamo.config.patch(capture_scalar_outputs=True),
+        ):
             torch.testing.assert_close(compiled(call)(x), call(x))
     call, x, _ = calls[0]
     with pytest.raises(Exception, match="linalg_eig has no rule in JAX"):

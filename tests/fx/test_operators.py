@@ -110,6 +110,9 @@ def of_moments(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([variance, mean, near.std(), near.var(correction=0)]).float()
 
 
+CONVOLUTION: Any = torch.ops.aten._convolution
+
+
 def of_masks(x: torch.Tensor) -> torch.Tensor:
     rows, elements = x[:, 0] > 0, x > 0.5
     one, of_columns = torch.full((1,), 3.0), torch.arange(6.0)
@@ -159,7 +162,7 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: (x * 1j).conj().imag + x.add(1j).conj().resolve_conj().real,
         lambda x: x.scatter(1, PLACES, x, reduce="add").scatter(1, PLACES, 3, reduce="multiply"),
         lambda x: F.rrelu(x, 0.2, 0.4) + F.rrelu(x, 0.3, 0.3, True) + x[:0].split(0)[0].sum(),
-        lambda x: torch._convolution(y := x[None], y, None, *[[1]] * 3, False, [0], 1, *[True] * 4),
+        lambda x: CONVOLUTION(x[None], x[None], None, *[[1]] * 3, False, [0], 1, *[True] * 4),
         lambda x: torch.special.erfcx((x * 3).exp()),
         lambda x: torch.fake_quantize_per_tensor_affine(x * torch.nan, 0.1, 3, 0, 9),
         *[partial(of_booleans, reduce=reduce) for reduce in ("sum", "prod", "amax", "amin")],
