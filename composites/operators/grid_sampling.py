@@ -194,7 +194,7 @@ def _along(taps: Tensor, axis: int, axes: int) -> Tensor:
 
 
 def _over_axes(combine: Callable[[Tensor, Tensor], Tensor], taps: Sequence[Tensor]) -> Tensor:
-    """Combine those of each axis, (N, points, taps), into (N, points, …, rows, columns)."""
+    """Combine the taps of all axes, (N, points, taps), into (N, points, …, rows, columns)."""
     return reduce(combine, [_along(each, axis, len(taps)) for axis, each in enumerate(taps)])
 
 
