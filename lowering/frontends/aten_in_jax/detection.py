@@ -77,7 +77,7 @@ def _over_samples(
     counts = jnp.full_like(bins, ratio) if ratio > 0 else jnp.ceil(bins)
 
     def positions(start: Any, axis: int, number: int, samples: Any, size: int) -> Any:
-        """Positions of samples along an axis, for each region and bin, and whether they count."""
+        """Positions of samples along an axis, for each region and bin, and which of them count."""
         count, extent = counts[axis][:, None, None], bins[axis][:, None, None]
         into = (samples.astype(rois.dtype) + 0.5) * extent / count
         at = start[:, None, None] + jnp.arange(number)[:, None] * extent + into

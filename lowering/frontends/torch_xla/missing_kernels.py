@@ -44,8 +44,8 @@ _IN_PART = frozenset(
 )
 """Operators of which torch_xla lowers some calls only."""
 
-_WITHOUT_TEXT = frozenset(["aten::randperm"])
-"""Operators whose lowering has no StableHLO (torch_xla 2.9.0)."""
+_NOT_RIGHT = frozenset(["aten::randperm", "aten::conv_tbc", "aten::conv_tbc_backward"])
+"""Operators whose lowering has no StableHLO, or other numbers (torch_xla 2.9.0)."""
 
 _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset())
 """The operators that this thread is decomposing."""
@@ -83,7 +83,7 @@ def _may_lack_lowering(qualified: str) -> bool:
     above the backend. A kernel of an entry that is on does not count."""
     own = "RegisterXLA" in torch_internals.kernel_origin(qualified, DISPATCH_KEY)
     return (
-        qualified in _IN_PART | _WITHOUT_TEXT or not own
+        qualified in _IN_PART | _NOT_RIGHT or not own
     ) and not torch_internals.is_implicit_autograd(qualified)
 
 
@@ -126,7 +126,7 @@ def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Ke
             below = partial(overload.redispatch, keys.remove(_KEY))
             return _asking_no_more(below, arguments, keywords)
         try:
-            if overload.name() not in _WITHOUT_TEXT:
+            if overload.name() not in _NOT_RIGHT:
                 return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
         except ValueReadError as error:
             # PyTorch may have a kernel for all backends that reads values, where ours does not.

@@ -163,14 +163,14 @@ def is_top_k(sort: IrOperation) -> bool:
 
 def _is_read(value: IrValue) -> bool:
     """Return whether a value reaches an operation without results, such as `return`."""
-    open_, seen = [value], set()
-    while open_:
-        for user in users(open_.pop()):
+    pending, seen = [value], set()
+    while pending:
+        for user in users(pending.pop()):
             if not user.results:
                 return True
             if user not in seen:
                 seen.add(user)
-                open_ += user.results
+                pending += user.results
     return False
 
 
