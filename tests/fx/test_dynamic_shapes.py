@@ -329,10 +329,8 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
         "dynamic_shapes: a size of rng_bit_generator would vary, and the passes that choose sizes"
         " do not know this operation; keep the dimension fixed",
     ),
-    (
-        lambda m, x, y: x.new_zeros(y.shape[0]),
-        "dynamic_shapes: the program reads no argument with the dimension",
-    ),
+    (lambda m, x, y: x.new_zeros(y.shape[0]), "the program reads no argument with the dimension"),
+    (lambda m, x, y: x.T[0].index_put((x.T[1] > 0,), y.T[0], True), "a size of reduce_window"),
 ]
 """Functions of a module and of tensors with a dimension each that varies."""
 

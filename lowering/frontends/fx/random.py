@@ -305,8 +305,8 @@ def _multinomial(
     if replacement and num_samples > 1:
         sums = weights.cumsum(-1)
         drawn = _drawn(uniform, (*self.shape[:-1], num_samples), weights.dtype, 0, 1)
-        found = torch.searchsorted(sums, drawn * sums[..., -1:], right=True)
-        return found.clamp(max=self.shape[-1] - 1)
+        places = torch.searchsorted(sums, drawn * sums[..., -1:], right=True)
+        return places.clamp(max=self.shape[-1] - 1)
     # The first of several events, each with its rate.
     times = -torch.log1p(-_drawn(unit, self.shape, weights.dtype).clamp(min=2.0**-24))
     return (weights / times).topk(num_samples).indices

@@ -269,6 +269,12 @@ def _lower_sized(context: Any, *operands: Any, jaxpr: Any, sizes: Any) -> Any:
     return mlir.lower_fun(jaxpr_as_fun(jaxpr), multiple_results=True)(inner, *operands)
 
 
+def _with_lowered(*operands: Any, jaxpr: Any, sizes: Any) -> Any:
+    """The call with a decomposition that JAX lowers; JAX 0.12 has operations above those."""
+    return _sized_p.bind(*operands, jaxpr=partial_eval.lower_jaxpr2(jaxpr), sizes=sizes)
+
+
+_sized_p.to_lojax = _with_lowered
 _sized_p.def_abstract_eval(lambda *operands, jaxpr, sizes: jaxpr.out_avals)
 mlir.register_lowering(_sized_p, _lower_sized)
 
