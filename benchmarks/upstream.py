@@ -173,9 +173,10 @@ def markdown(rows: Sequence[Row], suite: Suite, note: str) -> str:
         for row in rows
     ]
     explained = (__doc__ or "").partition("\n\n- ")[2]
+    packages = versions_of(*dict.fromkeys(["torch", suite.package]))
     return page(
         suite.title,
-        f"Printed by `python -m benchmarks.upstream` with {versions_of('torch', suite.package)} on"
+        f"Printed by `python -m benchmarks.upstream` with {packages} on"
         f" the CPU; every composite of the built-in registry is on. {note}".strip(),
         markdown_table(["file", *shown, "differences"], cells, numbers=range(1, len(shown) + 2)),
         f"- {explained.strip()}",
