@@ -1,16 +1,18 @@
-"""pytorch/xla's own tests, with stock torch_xla and with every composite on.
+"""Tests of pytorch/xla, and PyTorch's tests of Dynamo, stock and with every composite on.
 
-    python -m benchmarks.upstream CHECKOUT [--files test_operations.py,scan/test_scan.py]
-                                  [--seconds 600] [--logs FOLDER]
-                                  [--markdown benchmarks/UPSTREAM.md]
+    python -m benchmarks.upstream CHECKOUT [--suite dynamo] [--seconds 600] [--logs FOLDER]
+                                  [--files test_operations.py,scan/test_scan.py]
+                                  [--markdown benchmarks/UPSTREAM.md] [--note TEXT]
 
 CHECKOUT is a clone of https://github.com/pytorch/xla at the tag of the installed torch_xla, such as
-v2.9.0. Its tests need a few packages that this project does not: pip install absl-py expecttest
-parameterized. Each file runs in two processes on the CPU, stock and with XLA_COMPOSITE_OP=all;
-those of SPMD have four virtual devices. A test that ends the process, or that takes longer than
-`--seconds` and is ended, is `crashed`, and pytest-xdist runs the rest of the file in another
-process. Tests whose outcome differs are listed by name, and the exit code is then 1, unless `KNOWN`
-says of all of them why. `--logs` keeps JUnit's XML, with what each test wrote when it failed.
+v2.9.0, or of https://github.com/pytorch/pytorch for `--suite dynamo`. There the backends of tests
+count and record graphs as in PyTorch, and `composites` compiles what they would run. The tests
+need a few packages that this project does not: pip install absl-py expecttest parameterized. Each
+file runs in two processes on the CPU, stock and with XLA_COMPOSITE_OP=all; those of SPMD have four
+virtual devices. A test that ends the process, or that takes longer than `--seconds` and is ended,
+is `crashed`, and pytest-xdist runs the rest of the file in another process.Tests
+whose outcome differs are listed by name, and the exit code is then 1, unless the suite says of all
+of them why. `--logs` keeps JUnit's XML, with what each test wrote when it failed.
 
 - The columns count tests by outcome: `stock / composites`, or one number where both are equal.
 - A test that fails in both is no difference: some need a TPU, or a package that is not there.
@@ -38,13 +40,26 @@ from benchmarks.harness.pages import markdown_table, page, publish, versions_of
 PLUGIN = Path(__file__).with_name("upstream_conftest.py")
 SETTINGS = {"stock": "", "composites": "all"}
 """Names, and values of XLA_COMPOSITE_OP."""
-_FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-FILES: Sequence[str] = _FILE["files"]
 OUTCOMES = ("passed", "skipped", "failed", "error", "crashed")
-KNOWN: Mapping[str, str] = _FILE["known"]
-"""Differences that are meant, and why."""
 Outcomes = Mapping[str, str]
 """Outcomes of a file's tests by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Tests of one repository."""
+
+    title: str
+    repository: str
+    package: str
+    """The package whose version is the repository's tag."""
+    files: Sequence[str]
+    known: Mapping[str, str]
+    """Differences that are meant, and why."""
+
+
+_FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+SUITES = {name: Suite(**fields) for name, fields in _FILE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +96,7 @@ def run(tests: Path, file: str, composites: str, seconds: float, log: Path) -> O
     folders = [str((tests / file).parent), str(tests), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     if composites:
-        environment["XLA_COMPOSITE_OP"] = composites
+        environment |= {"XLA_COMPOSITE_OP": composites, "XLA_COMPOSITE_COMPILE": "1"}
     for written in (log, active):
         written.unlink(missing_ok=True)
     subprocess.run(
@@ -150,7 +165,7 @@ def copied(checkout: Path, folder: Path) -> Path:
     return tests
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[Row], suite: Suite, note: str) -> str:
     """The page. Outcomes that no test has are left out."""
     shown = [outcome for outcome in OUTCOMES if any(row.count(outcome) != "0" for row in rows)]
     cells = [
@@ -158,21 +173,21 @@ def markdown(rows: Sequence[Row]) -> str:
         for row in rows
     ]
     explained = (__doc__ or "").partition("\n\n- ")[2]
+    packages = versions_of(*dict.fromkeys(["torch", suite.package]))
     return page(
-        "pytorch/xla's own tests",
-        "Printed by `python -m benchmarks.upstream CHECKOUT --markdown benchmarks/UPSTREAM.md` with"
-        f" {versions_of('torch', 'torch_xla')} on the CPU; every composite of the built-in"
-        " registry is on.",
+        suite.title,
+        f"Printed by `python -m benchmarks.upstream` with {packages} on"
+        f" the CPU; every composite of the built-in registry is on. {note}".strip(),
         markdown_table(["file", *shown, "differences"], cells, numbers=range(1, len(shown) + 2)),
         f"- {explained.strip()}",
         "## Differences",
-        [f"- {line}" for row in rows for line in _listed(row)] or "None.",
+        [f"- {line}" for row in rows for line in _listed(row, suite.known)] or "None.",
     )
 
 
-def _listed(row: Row) -> list[str]:
+def _listed(row: Row, known: Mapping[str, str]) -> list[str]:
     return [
-        f"`{test}`: {stock} -> {ours}" + (f" ({KNOWN[test]})" if test in KNOWN else "")
+        f"`{test}`: {stock} -> {ours}" + (f" ({known[test]})" if test in known else "")
         for test, stock, ours in row.differences
     ]
 
@@ -181,18 +196,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("checkout", type=Path, help="a clone of pytorch/xla")
-    parser.add_argument("--files", default=",".join(FILES), help="below test/, comma-separated")
+    parser.add_argument("checkout", type=Path, help="a clone of the repository")
+    parser.add_argument("--suite", choices=SUITES, default="xla")
+    parser.add_argument("--files", help="below test/, comma-separated")
+    parser.add_argument("--note", default="", help="where the tests come from, for the page")
     parser.add_argument("--seconds", type=float, default=600, help="the longest that a test takes")
     parser.add_argument("--logs", type=Path, help="keep the outcomes and failures in this folder")
     parser.add_argument("--markdown", type=Path, help="write the table to this file")
     arguments = parser.parse_args()
-    files = arguments.files.split(",")
+    suite = SUITES[arguments.suite]
+    files = arguments.files.split(",") if arguments.files else suite.files
     missing = [name for name in files if not (arguments.checkout / "test" / name).is_file()]
     if missing:
         sys.exit(
             f"{arguments.checkout} has no file test/{missing[0]}; give a clone of"
-            f" https://github.com/pytorch/xla at tag v{version('torch_xla')}"
+            f" {suite.repository} at tag v{version(suite.package)}"
         )
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -201,10 +219,10 @@ def main() -> None:
         logs.mkdir(parents=True, exist_ok=True)
         for file in files:
             rows.append(compare(tests, file, arguments.seconds, logs.resolve()))
-            for line in _listed(rows[-1]):
+            for line in _listed(rows[-1], suite.known):
                 print(f"{file}: {line}", flush=True)
-    publish(markdown(rows), arguments.markdown)
-    sys.exit(any(test not in KNOWN for row in rows for test, _, _ in row.differences))
+    publish(markdown(rows, suite, arguments.note), arguments.markdown)
+    sys.exit(any(test not in suite.known for row in rows for test, _, _ in row.differences))
 
 
 if __name__ == "__main__":

@@ -83,6 +83,11 @@ def put_number(node: torch.fx.Node, number: float) -> None:
     for user in list(node.users):
         user.args = torch.fx.node.map_arg(user.args, put)
         user.kwargs = torch.fx.node.map_arg(user.kwargs, put)
+        name = str(user.target)
+        if user.op == "call_method" and user.args[0] is number:  # torch.fx would write 5.__add__(1)
+            if not hasattr(operator, name):  # __radd__
+                name, user.args = name.replace("__r", "__", 1), user.args[::-1]
+            user.op, user.target = "call_function", getattr(operator, name)
 
 
 def _rewrite(node: torch.fx.Node, numbers: set[Any]) -> bool:

@@ -222,7 +222,7 @@ def of_size(x: Tensor, a: int) -> tuple[Tensor, ...]:
     return (
         F.pad(x, (0, n)), torch.tril(torch.ones(n, n)), x[:, : n // 2], x.split(n // 2, -1)[1],
         torch.arange(a), x[:, :a], torch.triu(x, a), torch.full((2,), n), x.repeat_interleave(a),
-        x.unflatten(1, (n // 2, -1)).transpose(0, 1),
+        x.unflatten(1, (n // 2, -1)).transpose(0, 1), x * n.__add__(2), x * a.__rsub__(9),
     )  # fmt: skip
 
 
