@@ -215,7 +215,7 @@ def block(
                     traced, results = seconds(trace)
                     add(quantity, traced)
                     if trace is main:
-                        graph = partial(_graph, results)
+                        graph = partial(torch_xla._XLAC._get_xla_tensors_hlo_proto, [*results])
                         build, proto = seconds(graph)
                         add(BUILD, build)
                         add(TRACE_AND_BUILD, traced + build)
@@ -243,11 +243,6 @@ def _after_tracing(trace: Trace) -> float:
     spent, _ = seconds(settle)
     del results
     return spent
-
-
-def _graph(results: Results) -> bytes:
-    proto: bytes = torch_xla._XLAC._get_xla_tensors_hlo_proto(list(results))
-    return proto
 
 
 Blocks = Mapping[str, Sequence[Sequence[float]]]

@@ -62,7 +62,6 @@ from benchmarks.harness.timing import (
 )
 from benchmarks.training_steps import PlacedTraining
 from composites.registry.catalog import load_catalog
-from composites.registry.model import Composite
 
 Side = Literal["stock", "fast", "small", "eager"]
 OnDevice = PlacedCase | PlacedUpdate | PlacedTraining
@@ -95,14 +94,9 @@ class Row:
         return ratio(self.blocks[side], self.blocks["stock"])
 
 
-def builtin_entries() -> dict[str, Composite]:
-    """The entries of the built-in registry, in its order."""
-    return {entry.name: entry for entry in load_catalog([]) if entry.namespace == "ptxla"}
-
-
 def sides_of(comparison: Comparison) -> list[Side]:
     """The sides of a comparison that differ from each other; stock only where it can run."""
-    named = builtin_entries()
+    named = {entry.name: entry for entry in load_catalog([]) if entry.namespace == "ptxla"}
     entries = list(named.values()) if comparison.entries == ALL else []
     for name in comparison.entries if comparison.entries != ALL else ():
         entries += [named[name]]
@@ -249,7 +243,7 @@ def lines(row: Row) -> Iterator[tuple[str, ...]]:
             milliseconds(typical(blocks)),
             "" if gain is None else f"{gain.median:.2f}",
             "" if gain is None else gain.middle_half,
-            _megabytes(row.buffers.get(side)),
+            "" if (size := row.buffers.get(side)) is None else f"{size / 1e6:,.0f} MB",
             _relative(row.buffers, side),
             "" if side not in row.compiles else f"{row.compiles[side]:.2f} s",
             _relative(row.compiles, side),
@@ -275,10 +269,6 @@ def _bars(row: Row, comparison: Comparison) -> Iterator[str]:
 
 def _bar(name: str, value: float, bar: float, *, met: bool) -> str:
     return f"{name} {bar:g} " + ("met" if met else f"missed ({value:.2f})")
-
-
-def _megabytes(size: int | None) -> str:
-    return "" if size is None else f"{size / 1e6:,.0f} MB"
 
 
 def _relative(values: Mapping[Side, float], side: Side) -> str:

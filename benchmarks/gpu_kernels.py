@@ -252,7 +252,10 @@ def measured_training(
     for side, each in sides.items():
         runs[side], temporary[side] = _of_program(each, platform, is_step=case.is_step)
     if case.in_pytorch is not None and torch.cuda.is_available():
-        runs |= {side: Run(run, _torch_is_done) for side, run in case.in_pytorch().items()}
+        runs |= {
+            side: Run(run, lambda _: torch.cuda.synchronize())
+            for side, run in case.in_pytorch().items()
+        }
     durations = _seconds(list(runs.values()), STEPS if case.is_step else ALONE, seconds)
     times = dict(zip(runs, durations, strict=True))
     cells = [case.name, *(duration(times[side]) if side in times else "" for side in COLUMNS)]
@@ -308,10 +311,6 @@ def _seconds(runs: Sequence[Run], count: int, seconds: float) -> list[float]:
     """The median time of each, of one in `count` that follow each other."""
     turns = times_in_turns([partial(run.several, count) for run in runs], seconds)
     return [median(times) / count for times in turns]
-
-
-def _torch_is_done(_: object) -> None:
-    torch.cuda.synchronize()
 
 
 def _of_arrays(executable: Executable, arrays: Sequence[Any]) -> Run:

@@ -409,7 +409,9 @@ def tables(measured: Measured) -> dict[str, str]:
     sizes = tuple(f"K = {size}" for size in measured.sizes)
     by_size = ("", "product", *sizes)
     floats = {
-        name: _table(by_size, [row.cells(_norm_and_largest) for row in rows])
+        name: _table(
+            by_size, [row.cells(lambda e: f"{e.norm:.1e} / {e.largest:.1e}") for row in rows]
+        )
         for name, rows in measured.floats.items()
     }
     wrong = [row.cells(lambda n: "refused" if n is None else str(n)) for row in measured.integers]
@@ -427,10 +429,6 @@ def tables(measured: Measured) -> dict[str, str]:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(markdown_table(head, rows, numbers=range(2, len(head))))
-
-
-def _norm_and_largest(error: Error) -> str:
-    return f"{error.norm:.1e} / {error.largest:.1e}"
 
 
 def _both_norms(errors: Sequence[Error]) -> str:

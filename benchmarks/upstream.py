@@ -10,9 +10,9 @@ count and record graphs as in PyTorch, and `composites` compiles what they would
 need a few packages that this project does not: pip install absl-py expecttest parameterized. Each
 file runs in two processes on the CPU, stock and with XLA_COMPOSITE_OP=all; those of SPMD have four
 virtual devices. A test that ends the process, or that takes longer than `--seconds` and is ended,
-is `crashed`, and pytest-xdist runs the rest of the file in another process.Tests
-whose outcome differs are listed by name, and the exit code is then 1, unless the suite says of all
-of them why. `--logs` keeps JUnit's XML, with what each test wrote when it failed.
+is `crashed`, and pytest-xdist runs the rest of the file in another process. Tests whose outcome
+differs are listed by name, and the exit code is then 1, unless the suite says of all of them why.
+`--logs` keeps JUnit's XML, with what each test wrote when it failed.
 
 - The columns count tests by outcome: `stock / composites`, or one number where both are equal.
 - A test that fails in both is no difference: some need a TPU, or a package that is not there.
@@ -31,6 +31,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -96,7 +97,8 @@ def run(tests: Path, file: str, composites: str, seconds: float, log: Path) -> O
     folders = [str((tests / file).parent), str(tests), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     if composites:
-        environment |= {"XLA_COMPOSITE_OP": composites, "XLA_COMPOSITE_COMPILE": "1"}
+        environment["XLA_COMPOSITE_OP"] = composites
+        environment |= {"XLA_COMPOSITE_COMPILE": "1"} if find_spec("torch_xla") is None else {}
     for written in (log, active):
         written.unlink(missing_ok=True)
     subprocess.run(
