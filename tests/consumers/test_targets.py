@@ -37,10 +37,6 @@ def program(lines: str, *arguments: str, result: str) -> Module:
     return Module.parse(f"func.func @main({given}) -> {result} {{ {lines} return %r : {result} }}")
 
 
-def floats(*sizes: int) -> Any:
-    return RANDOM.standard_normal(sizes).astype(np.float32) * 3
-
-
 Called = tuple[Module, list[Any]]
 """A program and its operands."""
 
@@ -179,7 +175,7 @@ FOURIER = {
 def test_fourier_transforms(consumer: Consumer, kind: str, length: int) -> None:
     module = fourier(kind, length)
     count = length // 2 + 1 if kind == "IRFFT" else length
-    given = [floats(4, count)]
+    given = [RANDOM.standard_normal((4, count)).astype(np.float32) * 3]
     if not FOURIER[consumer, kind, length]:
         (want,) = run(module, *given)
         (found,) = CONSUMERS[consumer](run_passes(module, target_passes(TARGET[consumer])), given)

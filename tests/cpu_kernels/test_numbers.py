@@ -75,10 +75,6 @@ def softmax(
     return Sample(function, [x], dtype=dtype, keywords={"dim": -1}, calls=1)
 
 
-def some_kept() -> Tensor:
-    return torch.rand(2, 1, 1, 33) < 0.6
-
-
 def empty_rows() -> Tensor:
     """Rows of queries that may look at nothing, and keys at the end that nobody looks at."""
     kept = torch.rand(33, 33) < 0.5
@@ -117,7 +113,7 @@ SAMPLES: Mapping[str, Sample] = {
     "attention, causal, fewer keys": attention(
         (1, 2, 500, 16), *[(1, 2, 230, 16)] * 2, is_causal=True
     ),
-    "attention, boolean mask": masked(some_kept),
+    "attention, boolean mask": masked(lambda: torch.rand(2, 1, 1, 33) < 0.6),
     "attention, triangle": attention(
         *[(2, 2, 450, 16)] * 3,
         others=lambda: (torch.ones(1, 1, 450, 450, dtype=torch.bool).tril(),),

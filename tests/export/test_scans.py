@@ -15,14 +15,12 @@ import composites
 from composites import ExportError, Program
 
 
-def block() -> nn.Module:
-    return nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU())
-
-
 class Layers(nn.Module):
     def __init__(self, *, scanned: bool) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(block() for _ in range(3))
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU()) for _ in range(3)
+        )
         self.scanned = scanned
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

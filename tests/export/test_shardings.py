@@ -303,17 +303,13 @@ def test_marks_of_torch_xla_are_kept() -> None:
     assert found["no grid"].endswith("pass the mesh of this mark as mesh=")
 
 
-def squares(x: torch.Tensor) -> torch.Tensor:
-    return x.square().sum()
-
-
 @pytest.mark.torch_xla
 @pytest.mark.parametrize("mesh", [None, {"model": 4}])
 def test_norms_are_sums_where_devices_share_the_program(mesh: dict[str, int] | None) -> None:
     # XLA's partitioner gathers the operands of batch norms.
     torch.manual_seed(0)
     norm = torch.nn.LayerNorm(8)
-    module = torch.nn.Sequential(norm, torch.nn.Flatten(0), Calling(squares))
+    module = torch.nn.Sequential(norm, torch.nn.Flatten(0), Calling(lambda x: x.square().sum()))
     program = composites.export(module, (torch.randn(4, 8),), train=True, ops=("all",), mesh=mesh)
     assert ("batch_norm" in program.mlir) == (mesh is None)
     assert program.composites["ptxla.layer_norm"] == 1

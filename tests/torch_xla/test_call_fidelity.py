@@ -57,10 +57,6 @@ def call(function: Callable[..., Any], *makers: Any, **keywords: Any) -> Call:
     return run
 
 
-def pair(name: str) -> set[str]:
-    return {name, f"{name}_backward"}
-
-
 X = partial(values, 4, 6)
 G = partial(values, 4, 6, seed=1)
 
@@ -91,7 +87,7 @@ LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
 def gradients_in_layouts(name: str) -> Subjects:
     return Subjects(
         {layout: gradient_call(FUNCTIONS[name], make) for layout, make in LAYOUTS.items()},
-        emits=pair(name),
+        emits={name, f"{name}_backward"},
         # Stock torch_xla counts no dimension in a 0-d tensor, where PyTorch allows 0 and -1.
         raises=["0-d"] if name.endswith("softmax") else [],
         label=f"{name}, ",

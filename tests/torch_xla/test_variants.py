@@ -39,10 +39,6 @@ def _turned(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def _result_was_saved(x: torch.Tensor) -> torch.Tensor:
-    return F.silu(x.exp(), inplace=True)
-
-
 def _compiled(x: torch.Tensor) -> torch.Tensor:
     torch._dynamo.reset()
     called = torch.compile(lambda t: F.silu(t * 2, inplace=True), backend="openxla")
@@ -56,7 +52,7 @@ IN_PLACE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "on some columns": _column,
     "on a transposed view": _turned,
     "on a leaf": lambda x: F.silu(x, inplace=True),
-    "on what another backward reads": _result_was_saved,
+    "on what another backward reads": lambda x: F.silu(x.exp(), inplace=True),
     "dropout": lambda x: F.dropout(x * 2, 0.3, inplace=True),
     "dropout in evaluation": lambda x: F.dropout(x * 2, 0.3, training=False, inplace=True),
     "module": lambda x: torch.nn.SiLU(inplace=True)(x * 2),
@@ -67,7 +63,7 @@ OUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 ALIASES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "the target twice": lambda x: (x * x).add_(x * x),
-    "the target itself": lambda x: _doubled(x * x),
+    "the target itself": lambda x: (y := x * x).add_(y),
     "a part of the target": lambda x: _shifted(x * x),
 }
 NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -80,10 +76,6 @@ NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "in place": lambda x: (x * x).add_(3).mul_(1.7),
     "truth value": lambda x: x + True,
 }
-
-
-def _doubled(y: torch.Tensor) -> torch.Tensor:
-    return y.add_(y)
 
 
 def _shifted(y: torch.Tensor) -> torch.Tensor:
