@@ -25,7 +25,7 @@ _ATTRIBUTE = "_composites_memory"
 _SMALLEST = 1 << 16
 """Bytes. PyTorch copies smaller tensors in less time than a donation takes."""
 writing = RLock()
-"""Held while programs write to memory of XLA: until one ends, its arrays are no one else's."""
+"""Held while programs write to memory of XLA: other threads find its arrays deleted until then."""
 
 
 @dataclass(eq=False)
