@@ -1175,11 +1175,13 @@ def _leave_gradients_out(results: Sequence[Any]) -> None:
     """Let autograd pass None to the backward of a graph of AOTAutograd for results that have no
     gradient. AOTAutograd cannot take apart None for a tensor subclass, and compiled autograd traces
     operators with it."""
-    from torch._dynamo import compiled_autograd
+    from torch._dynamo import compiled_autograd, config
 
     tensors = [result for result in results if isinstance(result, Tensor)]
     is_plain = all(type(tensor) is Tensor for tensor in tensors)
-    if not is_plain or compiled_autograd.compiled_autograd_enabled:
+    # If the setting is on, a backward that is called later may be traced.
+    is_traced = compiled_autograd.compiled_autograd_enabled or config.compiled_autograd
+    if not is_plain or is_traced:
         return
     for tensor in tensors:
         node: Any = tensor.grad_fn

@@ -19,6 +19,10 @@ _MOST_NEW = 1 << 26
 """Bytes. A program that allocates more can fail, and what was donated to it is lost then."""
 
 
+_MOST_FORMS = 4
+"""A program with more forms gets zeros that are made in each call."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A compiled function of arrays."""
@@ -78,6 +82,12 @@ class Compilations:
         if form not in self._compiled:
             self._compiled[form] = self._compile(*form)
         return self._compiled[form]
+
+    def has_room(self, owned: Iterable[int], zeros: Iterable[int]) -> bool:
+        """Return whether a form is compiled, or can be. Losses that depend on some of many results
+        by chance would compile one in each step."""
+        form = tuple(owned), tuple(zeros)
+        return not form[1] or form in self._compiled or len(self._compiled) < _MOST_FORMS
 
     def with_zeros(self, arrays: Iterable[Any], zeros: Collection[int]) -> list[Any]:
         """All operands, from those that are not zeros."""

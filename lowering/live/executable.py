@@ -20,7 +20,7 @@ from lowering.live.exchange import remember_copy, to_torch
 from lowering.live.input_names import name_of_source
 from lowering.live.kept_state import kept_tensors
 from lowering.live.options import Options
-from lowering.live.owned_memory import OwnedMemory, owned_memory, with_owned_memory
+from lowering.live.owned_memory import OwnedMemory, owned_memory, with_owned_memory, writing
 from lowering.live.replay import GraphReplay, states_of_generators
 from lowering.live.saved import save_graph
 from lowering.live.strides import Order, in_memory_order, in_own_order, memory_order
@@ -233,11 +233,10 @@ class LiveProgram:
                     " `contiguous()` or `clone()` before"
                 )
         devices = self._devices
-        with enable_x64():
-            writes_parameters = any(
-                isinstance(inputs[position], torch.nn.Parameter)
-                for position in self._in_place.values()
-            )
+        writes_parameters = any(
+            isinstance(inputs[position], torch.nn.Parameter) for position in self._in_place.values()
+        )
+        with enable_x64(), writing if writes_parameters else nullcontext():
             memories = self._owned_memory(inputs) if writes_parameters else {}
             arrays = self._arrays(inputs, memories)
             passed = {n: inputs[position] for n, position in self._passed.items()}
@@ -256,6 +255,8 @@ class LiveProgram:
             inputs.clear()
             zeros = [operand for operand, array in enumerate(arrays) if array is None]
             arrays = [array for array in arrays if array is not None]
+            if not self._compilations.has_room(memories, zeros):
+                arrays, zeros = self._compilations.with_zeros(arrays, zeros), []
             if self._checks is not None:
                 self._checks.count(self._compilations.with_zeros(arrays, zeros))
             program = self._compilations.compiled(memories, zeros)

@@ -8,6 +8,7 @@ object, and has this memory from then on, as all that share its memory later do.
 
 import ctypes
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ _ATTRIBUTE = "_composites_memory"
 """An attribute of a storage."""
 _SMALLEST = 1 << 16
 """Bytes. PyTorch copies smaller tensors in less time than a donation takes."""
+writing = RLock()
+"""Held while programs write to memory of XLA: other threads find its arrays deleted until then."""
 
 
 @dataclass(eq=False)
@@ -33,18 +36,22 @@ class OwnedMemory:
     """The only reference to the array."""
     dtype: torch.dtype
 
+    @property
+    def address(self) -> int:
+        """The address where the memory begins."""
+        return int(self.array.unsafe_buffer_pointer())
+
     def take(self, tensor: torch.Tensor, result: Any) -> None:
         """Let a result of a program, which the array was donated to, be the values of the tensor
         that has this memory."""
         self.array = result
-        if result.unsafe_buffer_pointer() != tensor.data_ptr():  # XLA is free to do so
+        if self.address != tensor.data_ptr():  # XLA is free to do so
             tensor.data = self.flat_tensor().as_strided(tensor.size(), tensor.stride())
 
     def flat_tensor(self) -> torch.Tensor:
         """A tensor of one dimension that reads and writes the memory of the array."""
-        address = self.array.unsafe_buffer_pointer()
         # PyTorch keeps the buffer as long as the storage, and the buffer keeps the array.
-        buffer: Any = (ctypes.c_char * self.array.nbytes).from_address(address)
+        buffer: Any = (ctypes.c_char * self.array.nbytes).from_address(self.address)
         buffer.memory = self
         tensor = torch.frombuffer(buffer, dtype=self.dtype)
         setattr(tensor.untyped_storage(), _ATTRIBUTE, self)
@@ -74,6 +81,9 @@ def owned_memory(tensor: torch.Tensor, order: Order, device: Any) -> OwnedMemory
     """
     storage = tensor.untyped_storage()
     memory: OwnedMemory | None = getattr(storage, _ATTRIBUTE, None)
+    if memory is not None and memory.address != storage.data_ptr():
+        delattr(storage, _ATTRIBUTE)  # PyTorch has moved it, as `share_memory_` does
+        memory = None
     ordered = in_memory_order(tensor, order)
     if memory is not None:
         is_same = memory.array.shape == ordered.shape and memory.dtype == tensor.dtype

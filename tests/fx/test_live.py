@@ -621,6 +621,22 @@ def test_optimizers_write_memory_of_xla(name: str) -> None:
     torch.testing.assert_close(steps[1], steps[0])
 
 
+def test_threads_write_a_weight_that_later_moves_to_other_processes() -> None:
+    weight = nn.Parameter(torch.ones(256, 256))
+    weight.grad = torch.ones(256, 256)
+    steps = [compiled(torch.optim.SGD([weight], lr=2**-10, foreach=False).step) for _ in range(2)]
+    for step in steps:
+        step()
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(step) for step in steps * 20]:
+            done.result()
+    assert weight.detach().share_memory_().eq(1 - 42 / 2**10).all()
+    weight.data.zero_()
+    steps[0]()
+    assert weight.is_shared()
+    assert weight.eq(-(2**-10)).all()
+
+
 def test_an_interrupt_leaves_no_weight_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = nn.Parameter(torch.ones(128, 128))
     weight.grad = torch.ones(128, 128)
