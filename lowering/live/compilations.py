@@ -6,14 +6,17 @@ results that the loss does not depend on, such as the logits that a model return
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from lowering.live.devices import Devices
 from lowering.live.strides import Order
 from lowering.stablehlo import Module, jax_function
 from lowering.stablehlo.dtypes import numpy_dtype
-from lowering.stablehlo.run import compiler_options, import_jax
+from lowering.stablehlo.run import compiler_options, enable_x64, import_jax
 
 _MOST_NEW = 1 << 26
 """Bytes. A program that allocates more can fail, and what was donated to it is lost then."""
@@ -21,6 +24,21 @@ _MOST_NEW = 1 << 26
 
 _MOST_FORMS = 4
 """A program with more forms gets zeros that are made in each call."""
+
+
+def in_own_thread(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """Call a function that makes arrays, or traces, in a thread without frames of Dynamo.
+
+    JAX's caches and arrays keep the code of all frames around them. Dynamo keeps a program as long
+    as the code that it wrote for it, and the program keeps its parameters, with their arrays.
+    """
+
+    def call() -> Any:
+        with enable_x64():  # a setting of the thread
+            return function(*arguments, **keywords)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call).result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +98,7 @@ class Compilations:
         """
         form = tuple(owned), tuple(zeros)
         if form not in self._compiled:
-            self._compiled[form] = self._compile(*form)
+            self._compiled[form] = in_own_thread(self._compile, *form)
         return self._compiled[form]
 
     def has_room(self, owned: Iterable[int], zeros: Iterable[int]) -> bool:
@@ -89,11 +107,17 @@ class Compilations:
         form = tuple(owned), tuple(zeros)
         return not form[1] or form in self._compiled or len(self._compiled) < _MOST_FORMS
 
-    def with_zeros(self, arrays: Iterable[Any], zeros: Collection[int]) -> list[Any]:
-        """All operands, from those that are not zeros."""
-        rest, jax = iter(arrays), import_jax()
+    def with_zeros(
+        self, arrays: Iterable[Any], zeros: Collection[int], make: Callable[..., Any] = np.zeros
+    ) -> list[Any]:
+        """All operands, from those that are not zeros.
+
+        Args:
+            make: makes zeros of a shape and a type.
+        """
+        rest = iter(arrays)
         return [
-            jax.numpy.zeros(type_.shape, type_.dtype) if operand in zeros else next(rest)
+            make(type_.shape, type_.dtype) if operand in zeros else next(rest)
             for operand, type_ in enumerate(self._types)
         ]
 
@@ -106,7 +130,8 @@ class Compilations:
         places = [k for _, k in sorted(numbered)]
 
         def in_order(*arrays: Any) -> tuple[Any, ...]:
-            results = function(*self.with_zeros(arrays, zeros))
+            operands = self.with_zeros(arrays, zeros, import_jax().numpy.zeros)
+            results = function(*operands)
             return tuple(results[k] for k in places)
 
         run = self._devices.compile(

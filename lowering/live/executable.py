@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from lowering.frontends.protocols import LoweredGraph
 from lowering.live.cached_attention import read_caches_as_they_are
 from lowering.live.checks import GraphChecks
 from lowering.live.chosen_kernels import kernels_of
-from lowering.live.compilations import Compilations
+from lowering.live.compilations import Compilations, in_own_thread
 from lowering.live.devices import Devices, GraphInput
 from lowering.live.exchange import remember_copy, to_torch
 from lowering.live.input_names import name_of_source
@@ -261,8 +262,9 @@ class LiveProgram:
                 self._checks.count(self._compilations.with_zeros(arrays, zeros))
             program = self._compilations.compiled(memories, zeros)
             # An interrupt would leave inputs without memory.
-            with interrupts.deferred() if memories else nullcontext():
-                computed = program.run(*arrays)
+            with interrupts.deferred() if writes_parameters else nullcontext():
+                run = partial(in_own_thread, program.run) if writes_parameters else program.run
+                computed = run(*arrays)
                 for (n, _), array in zip(program.results, computed, strict=True):
                     if n in memories:
                         memories[n].take(in_place[n], array)

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
+import numpy as np
 import torch
 
 from composites.element_types import NAME_OF_PYTORCH
 from composites.torch_internals import owns_memory
 from lowering.frontends.tensor_types import DTYPE_OF
+from lowering.live.compilations import in_own_thread
 from lowering.live.exchange import forget_parameter, to_jax, to_torch
 from lowering.live.strides import Order, in_memory_order, in_own_order
 from lowering.stablehlo.run import import_jax
@@ -97,8 +99,9 @@ def owned_memory(tensor: torch.Tensor, order: Order, device: Any) -> OwnedMemory
     forget_parameter(tensor)
     if not owns_memory(tensor):
         return None
-    array = to_jax(in_memory_order(tensor, order), device)
-    memory = OwnedMemory(import_jax().numpy.array(array, copy=True), tensor.dtype)
+    values = np.asarray(to_jax(in_memory_order(tensor, order), device))
+    copy = in_own_thread(import_jax().device_put, values, device, may_alias=False)
+    memory = OwnedMemory(copy, tensor.dtype)
     tensor.data = memory.flat_tensor().as_strided(tensor.size(), tensor.stride())
     return memory
 

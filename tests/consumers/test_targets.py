@@ -25,6 +25,7 @@ from lowering.stablehlo import (
     run_passes,
     target_passes,
 )
+from lowering.stablehlo.bindings import find_operations
 from lowering.stablehlo.dtypes import static_tensor
 from lowering.stablehlo.refusals import LITERT
 
@@ -115,7 +116,7 @@ def test_litert_refuses_what_is_said_and_nothing_else(name: str) -> None:
         given = [type_] if name in OF_ONE else [type_, type_]
         module = program(f"%r = stablehlo.{name} {operands} : {type_}", *given, result=type_)
         values = [np.full((2, 3), 2 if element != "i1" else 1, ELEMENTS[element]) for _ in given]
-        (operation,) = (o.operation for o in _main(module) if o.name == f"stablehlo.{name}")
+        (operation,) = find_operations(module.ir, f"stablehlo.{name}")
         said = LITERT[f"stablehlo.{name}"](operation)
         try:
             CONSUMERS["litert"](module, values)
@@ -186,10 +187,6 @@ def test_fourier_transforms(consumer: Consumer, kind: str, length: int) -> None:
     refused = "fft" if consumer == "iree" else "Failed to export|IsPowerOfTwo"
     with pytest.raises(Exception, match=refused):
         CONSUMERS[consumer](module, given)
-
-
-def _main(module: Module) -> list[Any]:
-    return list(module.ir.body.operations[0].regions[0].blocks[0].operations)
 
 
 LINES = {

@@ -35,10 +35,6 @@ def pushed(function: Function) -> Function:
     return lambda x: jax.jvp(function, (x,), (jnp.cos(x),))
 
 
-def second(function: Function) -> Function:
-    return jax.grad(lambda x: (jax.grad(squares(function))(x) ** 2).sum())
-
-
 def scanned(function: Function) -> Function:
     return lambda x: jax.lax.scan(lambda c, _: (function(c) * 0.5, None), x, None, 3)[0].sum()
 
@@ -58,7 +54,7 @@ FORWARD, BOTH = (1, 0), (1, 1)
 CHANGES: dict[str, tuple[Function, Any, tuple[int, int] | None]] = {
     "jit": (lambda f: f, X, FORWARD),
     "grad": (lambda f: jax.grad(squares(f)), X, BOTH),
-    "grad of grad": (second, X, None),
+    "grad of grad": (lambda f: jax.grad(squares(lambda x: jax.grad(squares(f))(x))), X, None),
     "jvp": (pushed, X, FORWARD),
     "vmap": (jax.vmap, MANY, FORWARD),
     "vmap over other dimensions": (

@@ -274,13 +274,12 @@ def test_a_compiled_update() -> None:
     torch.testing.assert_close(ours, stock)
 
 
-def normed(x: torch.Tensor) -> torch.Tensor:
-    return F.rms_norm(x, (6,))
-
-
 @variants(
     ("make", "rows"),
-    [(lambda: normed, 4), *((FUNCTIONS["ptxla.rms_norm"][0], rows) for rows in (4, 5))],
+    [
+        (lambda: lambda x: F.rms_norm(x, (6,)), 4),
+        *((FUNCTIONS["ptxla.rms_norm"][0], rows) for rows in (4, 5)),
+    ],
     fast=2,
 )
 def test_graphs_for_any_size_are_stock(
