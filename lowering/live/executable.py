@@ -64,7 +64,7 @@ class LiveProgram:
         Raises:
             NoKernelError: an operator has no rule in JAX.
             ValueReadError: the graph reads the value of a tensor.
-            RunError: XLA cannot compile the program.
+            RunError: XLA cannot compile a program that has one form.
         """
         self._operands = [n for n, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
         self._count = len(graph.graph.output_node().args[0])  # type: ignore[arg-type]
@@ -224,7 +224,8 @@ class LiveProgram:
         """Run once.
 
         Raises:
-            RunError: an input has another storage offset than at compilation.
+            RunError: an input has another storage offset than at compilation, or XLA cannot compile
+                the form of the program that is called, in its first call.
         """
         for position, offset in self._offsets.items():
             if inputs[position].storage_offset() != offset:
