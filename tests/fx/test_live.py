@@ -592,7 +592,6 @@ def test_optimizers_write_memory_of_xla(name: str) -> None:
     """What shares the memory of a weight, since before the first step or later, has its values."""
     steps: list[tuple[Tensor, ...]] = []
     for backend in ("eager", "composites"):
-        torch._dynamo.reset()
         torch.manual_seed(0)
         model = nn.Linear(128, 128)
         rate = torch.tensor(0.1)
