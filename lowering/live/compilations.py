@@ -20,8 +20,6 @@ from lowering.stablehlo.run import compiler_options, enable_x64, import_jax
 
 _MOST_NEW = 1 << 26
 """Bytes. A program that allocates more can fail, and what was donated to it is lost then."""
-
-
 _MOST_FORMS = 4
 """A program with more forms gets zeros that are made in each call."""
 
