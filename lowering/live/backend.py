@@ -192,7 +192,10 @@ def _function(
             raise
         # AOTAutograd has errors of many types for gradients of control flow that it cannot trace.
         reason, operators = _reason(error), control_flow(graph.graph)
-        if isinstance(error, _UNSUPPORTED):
+        is_read = isinstance(
+            error, GuardOnDataDependentSymNode
+        )  # in gradients of control flow, too
+        if isinstance(error, _UNSUPPORTED) and not (is_read and operators):
             if is_full_graph:
                 raise
         elif isinstance(error, CompositesError):  # a mistake of the user

@@ -636,17 +636,16 @@ def test_threads_write_a_weight_that_later_moves_to_other_processes() -> None:
     assert weight.eq(-(2**-10)).all()
 
 
-def test_an_interrupt_leaves_no_weight_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_no_weight_without_memory(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's jobs
+    request.addfinalizer(partial(signal.signal, signal.SIGINT, before))
     weight = nn.Parameter(torch.ones(128, 128))
     weight.grad = torch.ones(128, 128)
     step = compiled(torch.optim.SGD([weight], lr=0.25, foreach=False).step)
-    take = OwnedMemory.take
-
-    def interrupted(*arguments: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
-        take(*arguments)
-
-    monkeypatch.setattr(OwnedMemory, "take", interrupted)
+    take, interrupt = OwnedMemory.take, partial(signal.raise_signal, signal.SIGINT)
+    monkeypatch.setattr(OwnedMemory, "take", lambda *values: (interrupt(), take(*values)))
     with pytest.raises(KeyboardInterrupt):
         step()
     assert owns_memory_of_xla(weight)
