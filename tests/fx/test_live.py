@@ -19,7 +19,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from composites_testing.modules import Calling
-from composites_testing.processes import run, run_python
+from composites_testing.processes import run
 from composites_testing.scaled_weights import scale_weights
 from composites_testing.transformer import TOKENS, Block, losses, made
 from torch import Tensor, nn
@@ -884,9 +884,9 @@ torch.compile(torch.nn.Upsample(None, 2), backend="composites")(torch.ones(1, 1,
 
 
 @pytest.mark.process
-def test_the_page_after_a_graph_that_resamples() -> None:
+def test_the_page_after_a_graph_that_resamples(tmp_path: Path) -> None:
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    done = run_python("\n".join((AFTER_EXPORT, *snippets)))
+    done = run(sys.executable, "-c", "\n".join((AFTER_EXPORT, *snippets)), cwd=tmp_path)
     assert done.code == 0, done.stderr
 
 

@@ -76,8 +76,8 @@ def same_numbers(before: Module, *afters: Module, tolerance: float = 0.0) -> Non
     for after in afters:
         for want, result in zip(expected, compile_module(after)(*inputs), strict=True):
             atol = float(tolerance * np.abs(want).max())
-            numbers = (each.astype(complex) for each in (result, want))  # NumPy 1 compares no bf16
-            np.testing.assert_allclose(*numbers, rtol=0, atol=atol)
+            left, right = result.astype(complex), want.astype(complex)  # NumPy 1 compares no bf16
+            np.testing.assert_allclose(left, right, rtol=0, atol=atol)
 
 
 def random_inputs(types: tuple[str, ...]) -> list[Any]:
