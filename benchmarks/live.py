@@ -1,11 +1,11 @@
 """`torch.compile(backend="composites")` beside eager PyTorch and Inductor, on the CPU.
 
-    python -m benchmarks.live [--parts REGEX] [--names REGEX]
+    python -m benchmarks.live [--parts REGEX] [--names REGEX] [--stock PYTHON]
         [--soak 400] [--repeats 6] [--budget 90] [--results FILE] [--markdown benchmarks/LIVE.md]
 
-Run it in an environment without torch_xla. All composites are on, with the kernels of
-examples/cpu_kernels. They are compiled when they are first used: first steps are right once an
-earlier run has compiled them.
+Run it in an environment without torch_xla; `--stock` names the Python of one that has torch_xla.
+All composites are on, with the kernels of examples/cpu_kernels. They are compiled when they are
+first used: first steps are right once an earlier run has compiled them.
 
 - models: twenty AdamW steps of each model of benchmarks/training_models.py, in evaluation mode, so
   that no dropout is drawn: in eager PyTorch, and live without kernels and faster decompositions.
@@ -18,7 +18,7 @@ earlier run has compiled them.
 - steps: training steps with PyTorch's fused AdamW. Each side is a process of its own, live ones
   with the variables of `composites run`, and they take turns. First steps have no caches; XLA's
   time in a second process is with JAX's cache on disk. Peak memory is that of the process, all of
-  PyTorch included.
+  PyTorch included. With `--stock`, the same steps on torch_xla's device, without composites.
 - optimizer: AdamW of 26 million parameters whose gradients are there. The compiled step is that of
   `Program.compile`, whose state stays on XLA's side.
 - soak: a model whose batches have eight lengths, in turn.
@@ -53,10 +53,12 @@ from benchmarks.harness.processes import alone, environment, new_process, xla_fl
 from benchmarks.harness.runs import Case, chosen, failures, measured, parser_of
 from benchmarks.kernel_cases import STEPS, StepCase, Weighted
 from benchmarks.kernels import Run, eager, use_package
+from benchmarks.stock_steps import stock_steps, stock_versions
 from benchmarks.training_models import MODELS, Step
 from benchmarks.training_steps import Block, architecture, llama
 
 LIVE = "composites"
+STOCK = "torch_xla"
 SIDES = (LIVE, "eager", "inductor")
 CASES: Mapping[str, StepCase] = {
     case.name: case
@@ -81,12 +83,12 @@ TABLES: Mapping[str, Sequence[str]] = {
         *("call of 48 parameters", "whole", "executable", "PyTorch", "package"),
         *("whole - executable", "bar, ms", "eager"),
     ),
-    "Steps": ("step", *SIDES, "fastest other / composites", "bar"),
+    "Steps": ("step", *SIDES, STOCK, "fastest other / composites", "bar"),
     "First steps": (
-        *("step", *SIDES, "to inductor", "bar"),
+        *("step", *SIDES, STOCK, "to inductor", "bar"),
         *("XLA in a second process", "bar, s"),
     ),
-    "Peak memory": ("step", *SIDES, "to inductor", "bar"),
+    "Peak memory": ("step", *SIDES, STOCK, "to inductor", "bar"),
     "Optimizer": ("AdamW of 26 million parameters", "time", "to the compiled step", "bar"),
     "Soak": ("steps", "compilations after the first pass", "bar", "memory, MB", "growth, MB"),
 }
@@ -245,8 +247,8 @@ def steps_of(name: str, side: str, count: int) -> tuple[list[float], float, floa
     return taken, sum(_COMPILING), getrusage(RUSAGE_SELF).ru_maxrss / 1024
 
 
-def step_lines(case: StepCase, repeats: int, budget: float) -> list[Line]:
-    """All sides of a step, which take turns."""
+def step_lines(case: StepCase, repeats: int, budget: float, stock: str) -> list[Line]:
+    """All sides of a step, which take turns. Torch_xla is a side where an interpreter is named."""
     peaks: dict[str, float] = {}
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -263,30 +265,40 @@ def step_lines(case: StepCase, repeats: int, budget: float) -> list[Line]:
             taken, _, peaks[side] = future.result()
             return taken
 
-        first = [run(side, 1)[0] for side in SIDES]
+        runs = {side: partial(run, side) for side in SIDES}
+        if stock:
+            on_torch_xla = stack.enter_context(stock_steps(stock, case.name))
+
+            def run_stock(count: int) -> list[float]:
+                taken, peaks[STOCK] = on_torch_xla(count)
+                return taken
+
+            runs[STOCK] = run_stock
+        first = {side: run_side(1)[0] for side, run_side in runs.items()}
         _, again, _ = alone(steps_of, case.name, LIVE, 1)
-        together = sum(min(run(side, 1)) for side in SIDES)
+        together = sum(min(run_side(1)) for run_side in runs.values())
         limits = timing.affordable(together, budget, 3, repeats)
-        runs = [partial(run, side) for side in SIDES]
-        blocks = dict(zip(SIDES, timing.alternated(runs, *limits), strict=True))
-    times = {side: timing.typical(blocks[side]) for side in SIDES}
-    best = min(SIDES[1:], key=times.__getitem__)
+        blocks = dict(zip(runs, timing.alternated([*runs.values()], *limits), strict=True))
+    times = {side: timing.typical(samples) for side, samples in blocks.items()}
+    best = min(times.keys() - {LIVE}, key=times.__getitem__)
     gain = round(timing.ratio(blocks[LIVE], blocks[best]).median, 2)
-    of_inductor = [round(first[0] / first[2], 2), round(peaks[LIVE] / peaks["inductor"], 2)]
-    compared = [f"{each:.2f}" for each in of_inductor]
+    first_ratio, peak_ratio = (
+        round(values[LIVE] / values["inductor"], 2) for values in (first, peaks)
+    )
+    sides = (*SIDES, STOCK)
     return [
         Line(STEPPED, (
-            case.name, *(timing.milliseconds(times[side]) for side in SIDES),
+            case.name, *(timing.milliseconds(times.get(side)) for side in sides),
             f"{gain:.2f}", timing.reached(gain, 0.95),
         )),
         Line(FIRST, (
-            case.name, *(f"{each:.1f} s" for each in first),
-            compared[0], timing.kept(of_inductor[0], 2),
+            case.name, *(f"{first[side]:.1f} s" if side in first else "" for side in sides),
+            f"{first_ratio:.2f}", timing.kept(first_ratio, 2),
             f"{again:.2f} s", timing.kept(round(again, 2), 1),
         )),
         Line(MEMORY, (
-            case.name, *(f"{peaks[side]:,.0f} MB" for side in SIDES),
-            compared[1], timing.kept(of_inductor[1], 1),
+            case.name, *(f"{peaks[side]:,.0f} MB" if side in peaks else "" for side in sides),
+            f"{peak_ratio:.2f}", timing.kept(peak_ratio, 1),
         )),
     ]  # fmt: skip
 
@@ -376,7 +388,8 @@ def cases(options: argparse.Namespace) -> Iterator[Case[Line]]:
         yield "models", name, partial(_model_lines, name)
     yield "calls", "48 parameters", partial(alone, call_lines, 100 * options.repeats)
     for case in CASES.values():
-        yield "steps", case.name, partial(step_lines, case, options.repeats, options.budget)
+        limits = options.repeats, options.budget, options.stock
+        yield "steps", case.name, partial(step_lines, case, *limits)
     yield "optimizer", "AdamW", partial(alone, optimizer_lines, options.repeats)
     yield "soak", "lengths", partial(alone, soak_lines, options.soak)
 
@@ -386,13 +399,15 @@ def _model_lines(name: str) -> list[Line]:
         return alone(model_lines, name)
 
 
-def markdown(lines: Sequence[Line]) -> str:
+def markdown(lines: Sequence[Line], stock: str) -> str:
     """The page."""
+    beside = f"The column `{STOCK}` is {stock_versions(stock)} without composites." if stock else ""
     return page(
         "Live programs beside eager PyTorch and Inductor, on the CPU",
         "Written by `python -m benchmarks.live`, whose head says what is measured. The kernels are"
         " those of [`examples/cpu_kernels`](../examples/cpu_kernels/README.md).",
         timing.conditions(f"{time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.1f} at the end"),
+        beside,
         *sections(TABLES, lines),
     )
 
@@ -401,13 +416,15 @@ def main() -> None:
     parser = parser_of(__doc__, repeats=6, budget=90.0)
     parser.add_argument("--parts", default="", help="a regular expression; only these parts")
     parser.add_argument("--soak", type=int, default=400, help="how many steps")
+    parser.add_argument("--stock", default="", help="the Python of an environment with torch_xla")
     options = parser.parse_args()
     use_package()
     of_parts = [case for case in cases(options) if re.search(options.parts, case[0])]
     names = chosen([name for _, name, _ in of_parts], options.names)
     left = [case for case in of_parts if case[1] in names]
     results = list(measured(left, options.results, lambda _, row: Line(**row)))
-    publish(markdown([line for one in results for line in one.rows]), options.markdown)
+    lines = [line for result in results for line in result.rows]
+    publish(markdown(lines, options.stock), options.markdown)
     sys.exit(failures(results))
 
 
