@@ -265,6 +265,7 @@ def step_lines(case: StepCase, repeats: int, budget: float, stock: str) -> list[
             taken, _, peaks[side] = future.result()
             return taken
 
+        runs: dict[str, Callable[[int], list[float]]]
         runs = {side: partial(run, side) for side in SIDES}
         if stock:
             on_torch_xla = stack.enter_context(stock_steps(stock, case.name))
