@@ -125,7 +125,7 @@ class _SpecReader:
             if isinstance(value, torch.Tensor) and isinstance(key, int) and key < 0:
                 place += value.dim()
             if place not in parts:
-                names = " or ".join(map(str, parts))
+                names = " or ".join(map(repr, parts))
                 count = f"{len(parts)} {noun}{'' if len(parts) == 1 else 's'}"
                 raise ExportError(
                     f"dynamic_shapes: {owner} has {count}, and no {noun} {key!r}; write {names}"
