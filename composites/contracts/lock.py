@@ -141,7 +141,7 @@ def _message(error: ValidationError, data: str | bytes, source: str) -> str:
     head = data[:_HEAD]
     start = head if isinstance(head, str) else head.decode(errors="replace")
     if start.strip() and '"format"' not in start:  # nobody should remove another file
-        return f"{source}: is not a lock file"
+        return f"{source}: is not a lock; `composites lock` makes one"
     shown = "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"
         for problem in problems[:_SHOWN]

@@ -96,7 +96,9 @@ def read_yaml(text: str, file: str) -> YamlText:
         data = reader.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise refused(f"not valid YAML: {error.problem}", mark.line + 1 if mark else 1) from error
+        hint = "; indent with spaces" if "'\\t'" in str(error.problem) else ""
+        line = mark.line + 1 if mark else 1
+        raise refused(f"not valid YAML: {error.problem}{hint}", line) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # PyYAML's scanner passes on errors of `chr` and `int`, as for "\U00110000".
         raise refused(f"not valid YAML: {error}", loader.line + 1) from error

@@ -124,7 +124,7 @@ def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[s
         with np.load(path, allow_pickle=False) as saved:
             arrays = {name: saved[name] for name in saved.files}
     except (ValueError, zipfile.BadZipFile, AttributeError, TypeError):
-        fail(f"{path}: not a file of numpy.savez")
+        fail(f"{path}: not a .npz file; write the arrays with numpy.savez")
     types = main_types(module)[0]
     if len(names) == len(arrays) and arrays.keys().isdisjoint(names):
         arrays = dict(zip(names, arrays.values(), strict=True))

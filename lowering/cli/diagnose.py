@@ -109,8 +109,8 @@ def diagnose_program(
 ) -> None:
     """Find the composites that introduce errors: run a program on a device and on the CPU.
 
-    Each composite runs on the operands of the reference, which shows errors of its own, and on
-    those that the device has computed, which shows how errors add up. The exit code is 1 if an
+    Each composite runs on the operands of the reference, which shows its own errors, and on
+    operands that the device has computed, which shows how errors add up. The exit code is 1 if an
     error is larger than allowed.
 
     Example: composites diagnose step --platform cuda

@@ -24,7 +24,7 @@ from composites.child_processes import signal_name
 from composites.errors import installing
 from composites.installed import installed, requirements
 from composites.settings import ALLOWLIST, DECOMPOSITION, REGISTRIES, STATS
-from lowering.cli.errors import clear_errors
+from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import AsJson, print_json, print_table
 
 PACKAGE = "torch-xla-composites"
@@ -75,6 +75,8 @@ def doctor(
 
     Example: XLA_COMPOSITE_OP=gelu composites doctor train.py
     """
+    if script is not None and not script.exists():
+        fail(f"there is no file {script}")
     with clear_errors():
         steps = run_steps(Path.cwd() if script is None else script.absolute().parent)
         findings = [
@@ -86,7 +88,7 @@ def doctor(
         rows = [*map(asdict, findings)]
         print_json({f"{noun}s": n for noun, n in counts.items()} | {"findings": rows})
     else:
-        table = Table("", "looked at", "found")
+        table = Table("", "check", "result")
         for f in findings:
             advice = (f"\n-> {f.advice}", "bold") if f.advice else ""
             level = Text(f.level, _STYLES[f.level])

@@ -30,9 +30,9 @@ NodeDataFile = Annotated[
     typer.Option(
         "--node-data",
         metavar="FILE.json",
-        help="Also write a number of each composite as custom node data of Model Explorer: its"
-        " error, or, of inspect, its share of the operations. Other numbers are in files beside it,"
-        " such as FILE.seconds.json (of compare, and of diagnose --time) and FILE.share.json.",
+        help="Also write custom node data for Model Explorer: the error of each composite, or, for"
+        " inspect, its share of the operations. compare and diagnose also write FILE.share.json,"
+        " and times (compare, and diagnose --time) as FILE.seconds.json.",
     ),
 ]
 """The option of commands that have a number for each composite of a graph."""
@@ -42,7 +42,7 @@ def check_folders(*files: Path | None) -> None:
     """Fail if the folder of a file is missing, before the work that the file is to have."""
     for file in files:
         if file is not None and not file.parent.is_dir():
-            fail(f"there is no folder {file.parent}")
+            fail(f"there is no folder {file.parent}; create it")
 
 
 def write_node_data(file: Path, graph: Module, source: Module, *data: NodeData) -> None:

@@ -172,7 +172,7 @@ def list_entries(
         bool, typer.Option("--kernels", help="List the kernels for composites instead.")
     ] = False,
 ) -> None:
-    """List all entries, including those of vendors, and show which ones XLA_COMPOSITE_OP turns on.
+    """List all entries, including those of vendors, and mark those that XLA_COMPOSITE_OP turns on.
 
     The exit code is 1 if the registry of an installed package cannot be used. `composites docs
     FILE` writes a description of all entries of a file.

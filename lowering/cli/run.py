@@ -81,7 +81,7 @@ def run(
     if idle:
         typer.echo(f"on, and caught no call: {idle}")
     if not watched.graphs and watched.exit_code == 0:
-        why = "" if is_installed() else _WITHOUT_TORCH_XLA
+        why = '; move its model to the device "xla"' if is_installed() else _WITHOUT_TORCH_XLA
         fail(f"{script} ran no graph on an XLA device, and JAX compiled none{why}")
     if watched.exit_code < 0:
         typer.echo(f"{script} was ended by {signal_name(-watched.exit_code)}", err=True)

@@ -31,7 +31,7 @@ def show(
     """Show what an entry catches, its operands and attributes, and the StableHLO of an example
     call.
 
-    Nothing runs on a device. A name of several entries, such as a group, lists them.
+    Nothing runs on a device. For a name of several entries, such as a group, show a list of them.
 
     Example: composites show gelu
     """

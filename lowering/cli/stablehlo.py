@@ -52,6 +52,7 @@ StableHLOFile = Annotated[
 ]
 
 _DEFAULT = Limits()
+_FORMS = {"--bind": "NAME=MODULE:FUNCTION", "--custom-call": "NAME=TARGET"}
 Seconds = Annotated[
     float, typer.Option(min=0.001, max=1e8, help="Time limit for reading the file, in seconds.")
 ]
@@ -80,11 +81,11 @@ def inspect(
 ) -> None:
     """Show the composites of a module: counts, types, attributes and their share of the work.
 
-    With --casts, show every conversion between types instead: what is converted, what reads the
-    result, how often, and how many bytes this moves.
+    With --casts, show every conversion between types instead: the types, the operations around it,
+    the number of such conversions, and the bytes that they move.
 
-    With --against, show the composites whose name, version, attributes or operands are not those of
-    a lock, and why. The exit code is 1 if there are any.
+    With --against, show the composites whose name, version, attributes or operands differ from a
+    lock, with the reasons. The exit code is 1 if there are any.
     """
     if (against is not None) + list_casts + (node_data is not None) > 1:
         fail_usage("give one of --against, --casts and --node-data")
@@ -268,7 +269,7 @@ def _is_named(
 ) -> bool:
     """Return whether kernels are given. Attributes alone are a mistake."""
     if attributes and not kernels:
-        raise OptionError(f"{flag_of_attributes}: no composite is named with {flag}")
+        raise OptionError(f"{flag_of_attributes} needs {flag}, which names the composite")
     return bool(kernels)
 
 
@@ -287,8 +288,10 @@ def bytes_of(file: Path) -> bytes:
     if text.is_file():  # a folder that `composites export` wrote
         fail(f"{file} is a folder; write {text}, or program.mlirbc for its artifact")
     programs = sorted(str(inner.parent) for inner in file.glob("*/program.mlir"))
-    if programs:  # as those of a model that generates
+    if programs:  # such as those of a model that generates
         fail(f"{file} is a folder of programs; name one of them: {', '.join(programs)}")
+    if file.is_dir():
+        fail(f"{file} is a folder; name a StableHLO file")
     return file.read_bytes()
 
 
@@ -302,7 +305,7 @@ def pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, separator, value = text.partition("=")
         if not (name and separator and value):
-            raise OptionError(f"{flag} {text!r}: write it as NAME=VALUE")
+            raise OptionError(f"{flag} {text!r}: write it as {_FORMS.get(flag, 'NAME=VALUE')}")
         if name in values:
             raise OptionError(f"{flag} names {name!r} twice")
         values[name] = value

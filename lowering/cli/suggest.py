@@ -14,7 +14,7 @@ from rich.text import Text
 from composites.files import write_atomic
 from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.factories import FactoryArgument, load_factory
-from lowering.cli.output import numbers, print_json, print_table, texts
+from lowering.cli.output import check_folders, numbers, print_json, print_table, texts
 
 if TYPE_CHECKING:
     from lowering.suggestion.draft import Suggestion
@@ -49,12 +49,13 @@ def suggest(
 
     The step is recorded and not run: the forward, and the backward of the loss that the module
     returns, or of the sum of its results. Functions with many instructions and few tensors as
-    arguments and results come first. The draft has entries for these, each of which was tried.
+    arguments and results come first. The draft has entries for these functions. Each was tried.
 
     Example: composites suggest examples/models.py:bert -o draft.yaml
     """
     if forward and optimizer:
         fail_usage("--forward has no gradients for --optimizer; leave one out")
+    check_folders(output)
     with clear_errors():
         from composites.allowlist import split_allowlist
         from composites.functions import load_function

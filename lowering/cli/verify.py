@@ -21,7 +21,7 @@ from composites.files import write_atomic
 from composites.registry.model import STOCK
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail_usage
-from lowering.cli.output import numbers, print_json, print_table
+from lowering.cli.output import check_folders, numbers, print_json, print_table
 from lowering.verification.results import Finding, Row, Verdict, entries_of, with_verdict
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def verify(
     Samples are those of the entry, or of PyTorch's own tests, or are generated. The exit code is 1
     if an entry fails.
     """
+    check_folders(junit)
     with clear_errors(), ALLOWLIST.unset():
         types = _element_types(dtypes)
         catalog, subjects = _subjects(names or [], registry, samples)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.export import Dim
 
-from composites.errors import ExportError, did_you_mean
+from composites.errors import ExportError
 from composites.torch_internals import pytree
 from lowering.export.dimensions import Dimension
 
@@ -125,11 +125,10 @@ class _SpecReader:
             if isinstance(value, torch.Tensor) and isinstance(key, int) and key < 0:
                 place += value.dim()
             if place not in parts:
-                names = [known for known in parts if isinstance(known, str)]
-                hint = did_you_mean(key, names) if isinstance(key, str) else ""
+                names = " or ".join(map(repr, parts))
                 count = f"{len(parts)} {noun}{'' if len(parts) == 1 else 's'}"
                 raise ExportError(
-                    f"dynamic_shapes: {owner} has {count}, and no {noun} {key!r}{hint}"
+                    f"dynamic_shapes: {owner} has {count}, and no {noun} {key!r}; write {names}"
                 )
             if isinstance(value, torch.Tensor):
                 size = self._size(f"dimension {key} of {owner}", inner, parts[place])

@@ -115,7 +115,7 @@ def mesh_of(mesh: Any, shardings: Mapping[str, Any] | None, form: str) -> Device
         raise ExportError(f"sharding_form must be 'gspmd' or 'shardy', not {form!r}")
     if mesh is None:
         if shardings:
-            raise ExportError("shardings need the mesh that they name; pass mesh={'model': 4}")
+            raise ExportError("shardings need a mesh; pass mesh={'model': 4} (--mesh model=4)")
         return None
     if shardings is not None and not isinstance(shardings, Mapping):
         raise ExportError(

@@ -135,8 +135,8 @@ class DeviceMesh:
         for size, axes in zip(shape, dimensions, strict=True):
             if size % self.parts(axes):
                 raise ExportError(
-                    f"the sharding of {name} divides a dimension of {size} among"
-                    f" {self.parts(axes)} devices, which is not a divisor"
+                    f"the sharding of {name} divides a dimension of {size} among {self.parts(axes)}"
+                    " devices, which is not a divisor; change the mesh or the sharding"
                 )
         return tuple(dimensions)
 

@@ -25,7 +25,8 @@ def check_names(kernels: Kernels) -> None:
     for key in keys:
         if not _chooses(key, known):
             raise CompositesError(
-                f"kernels: there is no composite {key!r}{did_you_mean(key, sorted(known))}"
+                f"kernels: there is no composite {key!r}{did_you_mean(key, sorted(known))}; write"
+                " the whole name, such as ptxla.gelu"
             )
 
 

@@ -75,7 +75,7 @@ def test_damaged() -> None:
 
 @pytest.mark.parametrize("text", ["# A page\n", "[]", '{"name": "a"}', b"\xff\xfe", "[" * 100_000])
 def test_nobody_is_told_to_remove_another_file(text: str | bytes) -> None:
-    with pytest.raises(LockError, match=r"^README\.md: is not a lock file$"):
+    with pytest.raises(LockError, match=r"^README.md: is not a lock; `composites lock` makes one$"):
         parse_lock(text, "README.md")
 
 

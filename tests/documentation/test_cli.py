@@ -53,7 +53,7 @@ def test_a_wrong_file_or_folder_writes_nothing(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["wrong.yaml"]
     nowhere = invoke("codegen", str(ROOT / "registry.yaml"), "-o", str(tmp_path / "no/hooks.py"))
     assert nowhere.exit_code == 1
-    assert nowhere.stderr == f"error: there is no folder {tmp_path / 'no'}\n"
+    assert nowhere.stderr == f"error: there is no folder {tmp_path / 'no'}; create it\n"
 
 
 def test_check_and_env_print_json(tmp_path: Path) -> None:

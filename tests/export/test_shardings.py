@@ -164,7 +164,7 @@ def test_a_folder(form: Form, tmp_path: Path) -> None:
 
 EACH = "must have an axis or None for each dimension"
 MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"mesh": None}, "shardings need the mesh that they name"),
+    ({"mesh": None}, "shardings need a mesh"),
     ({"mesh": 4}, "mesh: write names and sizes of its axes"),
     ({"mesh": {}}, "mesh: write names and sizes of its axes"),
     ({"mesh": {"a b": 2}}, "'a b' is not the name of an axis"),

@@ -388,8 +388,8 @@ def test_what_has_fixed_sizes() -> None:
 
 
 WRONG_SHAPES: tuple[tuple[Any, str], ...] = (
-    ({"z": {0: BATCH}}, "the call has 1 argument, and no argument 'z'"),
-    ({"x": {2: BATCH}}, "x has 2 dimensions, and no dimension 2"),
+    ({"z": {0: BATCH}}, "the call has 1 argument, and no argument 'z'; write 'x'"),
+    ({"x": {2: BATCH}}, "x has 2 dimensions, and no dimension 2; write 0 or 1"),
     ({"x": BATCH}, "describe each dimension, as in {0: torch.export.Dim('batch')}"),
     ({"x": (BATCH,)}, "describes 1 dimensions of x, which has 2"),
     ({"x": {0: Dim.AUTO}}, "dimension 0 of x must be a named dimension"),

@@ -798,7 +798,7 @@ def test_mistakes() -> None:
         ({"kernels": ["ptxla.geluu"]}, "there is no composite 'ptxla.geluu'; did you mean"),
         ({"platform": "tpu9"}, "no platform 'tpu9'"),
         ({"mesh": {"a": 512}}, "needs 512 devices of the platform cpu"),
-        ({"shardings": {"x": ("a",)}}, "shardings need the mesh"),
+        ({"shardings": {"x": ("a",)}}, "shardings need a mesh"),
         ({"mesh": {"a": 1}, "platform": "cpu"}, "mesh and platform cannot both be given"),
         (3, "options must be a mapping"),
     ):

@@ -94,7 +94,7 @@ def test_files_that_cannot_be_read(command: list[str], tmp_path: Path) -> None:
     assert code == 1
     assert err.startswith(f"error: {malformed}:2:3: ")
     code, _, err = invoke(*command, tmp_path)
-    assert (code, err) == (1, f"error: {tmp_path}: Is a directory\n")
+    assert (code, err) == (1, f"error: {tmp_path} is a folder; name a StableHLO file\n")
     text = tmp_path / "program.mlir"
     text.write_bytes(Path(BLOCK).read_bytes())
     code, _, err = invoke(*command, tmp_path)

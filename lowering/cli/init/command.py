@@ -27,9 +27,9 @@ def init(
 ) -> None:
     """Write an example package of a vendor, with tests that pass.
 
-    It has a registry file, decompositions in PyTorch and in JAX, an operator of its own with its
-    backward, a kernel, a training script, tests that call verify and compare, and a workflow for
-    GitHub.
+    The package has a registry file, decompositions in PyTorch and in JAX, an operator of its own
+    with a backward, a kernel, a training script, tests that call verify and compare, and a workflow
+    for GitHub.
 
     Example: composites init acme
     """

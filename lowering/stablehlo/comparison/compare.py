@@ -94,7 +94,7 @@ def compare(
             f"{', '.join(sorted(twice))}: both a function and a target are given; give one of them"
         )
     if not bindings and not targets:
-        raise StableHLOError("nothing to compare: name a kernel for at least one composite")
+        raise StableHLOError("nothing to compare: name a kernel of at least one composite (--bind)")
     module = clean(module)
     candidates = given_kernels(module, {**bindings, **targets}, ignored)
     real = {} if inputs is None else real_inputs(module, inputs, platform)
