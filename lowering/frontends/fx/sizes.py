@@ -80,7 +80,7 @@ class _Sizes:
             if failing is not None:
                 at = ", ".join(f"{self.written[name]}={size}" for name, size in failing.items())
                 raise ExportError(
-                    f"dynamic_shapes: {guard.place}the program holds only where"
+                    f"dynamic_shapes: {guard.location}the program holds only where"
                     f" {_renamed(text, self.written)}, and not at {at}; {_ADVICE}"
                 )
 
