@@ -1,7 +1,7 @@
 """Linear layers whose weights are quantized, each as one function.
 
 In: the layer's input, `[…, K]`, and the tensors of a quantized weight; out: `[…, N]` of the type of
-the input. The arithmetic is that of torchao's tensors. `of_torchao` makes these calls of a linear
+the input. The arithmetic is that of torchao's tensors. `rewrite_torchao` makes these calls of a linear
 layer with such a tensor, and imports nothing of torchao, which the caller has imported.
 
 The gradient is that of the input, and layers that quantize their input have none, as in torchao.
@@ -157,7 +157,7 @@ def _quantized(
     return rounded.clamp(-128, 127).to(torch.int8), scale, zero_point
 
 
-def of_torchao(
+def rewrite_torchao(
     cls: type,
     func: Any,
     types: Any,

@@ -110,7 +110,7 @@ def scanned_gru_cell(
     return (1 - update) * proposed + update * hx
 
 
-def of_scanned_gru(
+def adapt_scanned_gru(
     composite: Callable[..., Tensor], carry: dict[str, Tensor], x_t: Tensor
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Adapt the step that torch_xla's torch.nn.GRU scans, which carries the weights too."""
@@ -120,7 +120,7 @@ def of_scanned_gru(
     return {**carry, "h": state}, state
 
 
-def of_lstm_cell(
+def adapt_lstm_cell(
     composite: Callable[..., tuple[Tensor, Tensor]],
     input: Tensor,
     hx: Sequence[Tensor],
@@ -202,7 +202,7 @@ def _in_order(steps: Sequence[Tensor], reverse: bool) -> list[Tensor]:
     return list(reversed(steps)) if reverse else list(steps)
 
 
-def of_lstm(
+def adapt_lstm(
     composite: Callable[..., LstmResults],
     input: Tensor,
     hx: Sequence[Tensor],
@@ -217,7 +217,7 @@ def of_lstm(
     return output, hidden, cell
 
 
-def of_gru(
+def adapt_gru(
     composite: Callable[..., tuple[Tensor, Tensor]],
     input: Tensor,
     hx: Tensor,
