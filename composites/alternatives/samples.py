@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from composites.operators.samples import Call, of_module, random, table
+from composites.operators.samples import Call, one_operand, random, table
 
 softmax_backward = table(
     "3x5x64 -1 False", "2x70x197 2 False", "40x1000 1 False", "24x4096 -1 False"
@@ -20,10 +20,10 @@ layer_norm = table(
     "24x4096 [4096] x4096 x4096 1e-5",
 )
 rms_norm = table("2x70x768 [768] x768 1e-6", "600x384:shifted [384]", "24x4096 [4096] None 1e-6")
-_of_norm = partial(of_module, sizes="2x70x768", eps=1e-5)
-llama_rms_norm = _of_norm("models.llama.modeling_llama:LlamaRMSNorm", 768)
-t5_rms_norm = _of_norm("models.t5.modeling_t5:T5LayerNorm", 768)
-olmo2_rms_norm = _of_norm("models.olmo2.modeling_olmo2:Olmo2RMSNorm", 768)
+_norm = partial(one_operand, sizes="2x70x768", eps=1e-5)
+llama_rms_norm = _norm("models.llama.modeling_llama:LlamaRMSNorm", 768)
+t5_rms_norm = _norm("models.t5.modeling_t5:T5LayerNorm", 768)
+olmo2_rms_norm = _norm("models.olmo2.modeling_olmo2:Olmo2RMSNorm", 768)
 # So many pixels that it does not show whether the moving average is of the biased variance, as
 # torch_xla's is.
 batch_norm_training = table(
