@@ -35,7 +35,7 @@ class _Axis:
 
     @property
     def factor(self) -> int | None:
-        """The number of output elements per input element; None if it is not a whole number."""
+        """The number of output elements per input element; None if it differs between elements."""
         if self.align_corners or self.outputs % self.inputs:
             return None
         return self.outputs // self.inputs

@@ -60,7 +60,7 @@ _KINDS: Mapping[str, Callable[[Tensor, torch.dtype], Tensor]] = {
         (3 * x + 126).clamp(120, 131).to(torch.uint8).view(torch.float8_e8m0fnu)
     ),
 }
-"""Kinds of tensors. Those of the dtype require a gradient, except for `plain` and `positive`."""
+"""Kinds of tensors, made from random numbers. `plain` and `positive` require no gradient."""
 
 
 def _complex(x: Tensor, dtype: torch.dtype) -> Tensor:
