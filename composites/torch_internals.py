@@ -585,7 +585,7 @@ def without_saved_tensors_hooks() -> Iterator[None]:
             api._push_saved_tensors_default_hooks(pack, unpack)
 
 
-# ---- what autograd recorded ----
+# ---- the graph of autograd ----
 
 _SAME_ROWS = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0", "AliasBackward0")
 """Nodes whose result has the elements of the operand in the same order."""

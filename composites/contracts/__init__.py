@@ -1,4 +1,4 @@
-"""Contracts: what a compiler may rely on for each version of a composite.
+"""Contracts: the properties of each version of a composite on which compilers may rely.
 
 model -> lock (a file), changes (between two locks)
 

@@ -98,6 +98,6 @@ def bloom_gelu_backward(grad_output: Tensor, input: Tensor) -> Tensor:
     return (0.5 * input * slope + 0.5 * (1 + tanh)) * grad_output
 
 
-def of_module(composite: Callable[..., Tensor], module: Any, input: Tensor) -> Tensor:
+def adapt_activation(composite: Callable[..., Tensor], module: Any, input: Tensor) -> Tensor:
     """Adapt an activation module's `forward` to the composite's operand."""
     return composite(input)

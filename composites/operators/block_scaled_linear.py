@@ -200,7 +200,7 @@ def linear_operands(func: Any, args: Sequence[Any]) -> tuple[Tensor, Any, Tensor
 
     Raises:
         DeclinedError: the call is not a linear layer.
-        UnsupportedCallError: no entry claims such a layer.
+        UnsupportedCallError: no entry claims the layer.
         InvalidCallError: the call computes a gradient that the layer does not have.
     """
     if func not in _OPERANDS:
@@ -253,9 +253,9 @@ def input_scaling(weight: Any) -> str:
 
 
 def _from_nvfp4(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
-    one = torch.ones((), dtype=torch.float32, device=input.device)
-    weight_scale = one if weight.per_tensor_scale is None else weight.per_tensor_scale
-    input_scale = one if weight.act_per_tensor_scale is None else weight.act_per_tensor_scale
+    unit = torch.ones((), dtype=torch.float32, device=input.device)
+    weight_scale = unit if weight.per_tensor_scale is None else weight.per_tensor_scale
+    input_scale = unit if weight.act_per_tensor_scale is None else weight.act_per_tensor_scale
     activation = weight.act_quant_kwargs
     mode = "none"
     if activation is not None:

@@ -16,7 +16,7 @@ def check_same_dtype(*tensors: torch.Tensor) -> None:
     Raises:
         UnsupportedCallError: two tensors have different dtypes; the message names both.
     """
-    first, *others = tensors
-    for other in others:
+    first, *rest = tensors
+    for other in rest:
         if other.dtype != first.dtype:
             raise UnsupportedCallError(f"operands are {first.dtype} and {other.dtype}")

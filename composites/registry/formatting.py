@@ -228,7 +228,7 @@ class _Editor:
 
 
 def _rest(name: str, value: Any) -> Any:
-    """Return what an attribute of a list has besides its name; None if the name is enough."""
+    """Return the value of an attribute in a list; None if its name is enough."""
     if isinstance(value, dict):
         value = {key: part for key, part in value.items() if (key, part) != ("from", name)}
     return None if value in (name, {}) else value

@@ -103,7 +103,7 @@ K = TypeVar("K")
 
 @dataclass(slots=True)
 class Selection(Generic[K]):
-    """Iterates over the kernels that may take a call. The caller continues until a kernel takes
+    """Iterator over the kernels that may take a call. The caller continues until a kernel takes
     the call."""
 
     kernels: Iterator[K]
