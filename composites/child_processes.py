@@ -13,7 +13,7 @@ _RUN = (
     " sys.path += more[:end]; sys.argv[1:] = more[end + 1 :];"
     " import importlib; importlib.import_module(module).main()"
 )
-"""The program of the child. An empty argument marks the end of the folders."""
+"""The program of the child. An empty argument ends the folders, none of which is empty."""
 
 FOR_XLA_ON_CPU: Mapping[str, str] = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Environment variables that make XLA's programs faster on the CPU. Results of more than

@@ -74,7 +74,7 @@ def replace_folder(
         for name, content in files.items():
             (new / name).parent.mkdir(parents=True, exist_ok=True)
             (new / name).write_bytes(content.encode() if isinstance(content, str) else content)
-        _take_the_place(new, target, old, check)
+        _swap(new, target, old, check)
         replaced = True
     finally:
         # If the old folder could neither be replaced nor put back, it stays in `beside`.
@@ -82,9 +82,7 @@ def replace_folder(
             shutil.rmtree(beside, ignore_errors=True)
 
 
-def _take_the_place(
-    new: Path, target: Path, old: Path, check: Callable[[Sequence[str]], None]
-) -> None:
+def _swap(new: Path, target: Path, old: Path, check: Callable[[Sequence[str]], None]) -> None:
     """Rename `new` to `target`, and an existing `target` to `old`. A failure is undone.
 
     A round fails only if another thread or process succeeds.

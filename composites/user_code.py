@@ -12,7 +12,7 @@ from types import FrameType
 
 _FRAMEWORKS = ("torch", "torch_xla", "jax", "flax", "optax", "composites", "lowering")
 
-# Files of generated hooks, and of code that torch and importlib generate; not `<stdin>`.
+# Files of generated hooks, and of code of torch and importlib. A user's file may be `<stdin>`.
 _GENERATED = ("lowering.generated.", "<conditions of ", "<frozen ", "<eval_with_key>")
 
 _STANDARD_LIBRARY = f"{Path(os.__file__).parent}{os.sep}"

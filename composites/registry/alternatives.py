@@ -33,8 +33,8 @@ def mistakes_in(
     """
     first = next((a for a in existing if a.name == alternative.name), None)
     if first is not None:
-        text = f"{entry.qualified} already has this name: {first.location}; choose another one"
-        yield Mistake(text, ())
+        text = f"{entry.qualified} already has a kernel {first.name!r}: {first.location}"
+        yield Mistake(f"{text}; choose another name", ())
     goal = next((goal for goal in alternative.goals if goal in AUTOMATIC), "")
     if alternative.is_automatic and is_added:
         yield Mistake(
