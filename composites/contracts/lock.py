@@ -140,7 +140,7 @@ def _message(error: ValidationError, data: str | bytes, source: str) -> str:
         )
     head = data[:_HEAD]
     start = head if isinstance(head, str) else head.decode(errors="replace")
-    if start.strip() and '"format"' not in start:  # do not suggest removing a different file
+    if start.strip() and '"format"' not in start:  # nobody should remove another file
         return f"{source}: is not a lock file"
     shown = "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"
