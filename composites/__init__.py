@@ -75,8 +75,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Names are imported on first use. Every `import torch` passes through this package (see
-    # lowering.autoload) and must not pay for parts that it does not use.
+    # Names are imported on first use: every `import torch` imports this package (see
+    # lowering.autoload), and must not pay for parts that the program does not use.
     if name == "__version__":
         from importlib.metadata import version
 

@@ -1,18 +1,18 @@
-"""The allowlist: from XLA_COMPOSITE_OP, or the names given to enable(), to a set of entries.
+"""The allowlist: from XLA_COMPOSITE_OP, or the arguments of enable(), to a set of entries.
 
 | item | meaning |
 |---|---|
 | `gelu` | the entry, its backward, and every other entry that produces the composite `gelu` |
 | `matmul_out_dtype` | every entry of that group |
 | `acme.gelu` | the entry of that vendor, and its backward |
-| `acme.gelu@1` | that version of it, in the place of the highest one |
+| `acme.gelu@1` | that version of the entry, instead of the highest one |
 | `acme.*` | every entry of that namespace |
 | `all` | every entry that no vendor entry shadows |
 | `-softmax`, `-acme.*` | removes the same entries in all versions, wherever the item appears |
 
-An entry that is removed takes those along that fuse its calls, unless an item names them.
+Removing an entry also removes the entries that fuse its calls, unless an item names them.
 
-Without a version, each entry is meant in its highest one.
+An item without a version means the highest version of each entry.
 """
 
 from collections.abc import Iterable, Set
@@ -23,14 +23,14 @@ from composites.registry.model import Composite, split_version
 
 
 def split_allowlist(text: str) -> tuple[str, ...]:
-    """Split `text` at commas. Items are stripped and empty ones are dropped."""
+    """Split `text` at commas. Items are stripped, and empty items are dropped."""
     return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
 def resolve(
     items: Iterable[str], catalog: Catalog, *, every_version: bool = False
 ) -> tuple[Composite, ...]:
-    """The entries that the items turn on, in the order of the catalog.
+    """Return the entries that the items turn on, in the order of the catalog.
 
     Args:
         every_version: an item without a version means all versions of an entry, as when entries are
@@ -73,7 +73,7 @@ def resolve(
 
 
 def _fusing(removed: Set[str], catalog: Catalog) -> set[str]:
-    """Identities of entries that combine calls of entries which are removed."""
+    """Return the identities of the entries that fuse calls of the removed entries."""
     names = {entry.qualified for entry in catalog if entry.identity in removed}
     return {
         entry.identity
@@ -83,10 +83,10 @@ def _fusing(removed: Set[str], catalog: Catalog) -> set[str]:
 
 
 def named_entries(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:
-    """The entries that items name by themselves, and their backward entries.
+    """Return the entries that items name explicitly, and their backward entries.
 
-    Entries that `all` turns on are left out, and so are those that come along because they produce
-    the composite of the same name. `acme.*` names all entries of a vendor.
+    Entries that only `all` turns on are left out, and so are entries that only produce the
+    composite of that name. `acme.*` names all entries of a vendor.
     """
     named: list[Composite] = []
     for item in items:
@@ -94,9 +94,9 @@ def named_entries(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ..
             continue
         if item.endswith(".*"):
             vendors = [registry for registry in catalog.registries if not registry.builtin]
-            of_vendors = {entry.identity for registry in vendors for entry in registry.composites}
+            identities = {entry.identity for registry in vendors for entry in registry.composites}
             entries = catalog.namespace(item.removesuffix(".*"))
-            named += [entry for entry in entries if entry.identity in of_vendors]
+            named += [entry for entry in entries if entry.identity in identities]
             continue
         for entry in catalog.find(item):
             if split_version(item)[0] in (entry.name, entry.qualified):

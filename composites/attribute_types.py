@@ -1,7 +1,7 @@
 """The attribute types of a registry: where values come from, and how they are written in MLIR.
 
-To add an attribute type, add one row to `TABLE` and the function that writes its values. Of each
-type there are also arrays, `array<i32>` or `array<array<i64>>`, which have no rows. XLA parses
+To add an attribute type, add one row to `TABLE` and the function that writes its values. Each type
+also has arrays, such as `array<i32>` or `array<array<i64>>`, which need no rows. XLA parses
 the written text back into the `composite_attributes` dictionary. The text travels as the frontend
 attribute `composite.attributes` of an HLO call (xla/hlo/translate/hlo_to_mhlo in the XLA of
 torch_xla 2.9).
@@ -21,8 +21,8 @@ ArgumentKind = Literal[
     "tensor", "tensors", "optional_tensors", "int", "float", "bool", "string", "scalar", "ints",
     "floats", "bools", "dtype", "other",
 ]  # fmt: skip
-"""The kinds of operator arguments. A `scalar` is a number of any type; `tensors` is a list, and
-`optional_tensors` one whose items can be None."""
+"""The kinds of operator arguments. A `scalar` is a number of any type, `tensors` is a list of
+tensors, and `optional_tensors` is a list whose items can be None."""
 
 SEGMENT_SIZES = "operand_segment_sizes"
 """The attribute that says how many operands of a composite belong to each of its arguments."""
@@ -39,10 +39,10 @@ class VaryingValueError(UnsupportedValueError):
 
 
 def key_of(value: Any) -> tuple[type, Any]:
-    """A number, or anything else, as a key: composites with it are those with an equal key.
+    """Return a dictionary key for a value. Values are the same attribute if their keys are equal.
 
-    Equal numbers can differ in type, as 1, 1.0 and True, and in the sign of a zero. A NaN is equal
-    to no number, not even itself.
+    The value itself would not do: 1, 1.0 and True are equal, and so are 0.0 and -0.0, but a NaN
+    does not equal itself.
     """
     if type(value) is float and (value == 0 or math.isnan(value)):
         return (float, struct.pack("<d", value))
@@ -113,7 +113,7 @@ def by_value(value: Any) -> str:
 
 
 def array(item: Callable[[Any], str]) -> Callable[[Any], str]:
-    """The writer of a list whose items another function writes, as an MLIR array."""
+    """Return a function that writes a list as an MLIR array, and each item with `item`."""
 
     def write(values: Any) -> str:
         return f"[{', '.join(map(item, _items(values)))}]"
@@ -122,14 +122,14 @@ def array(item: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def mlir_type(value: Any) -> str:
-    """Write an element type, given by its StableHLO name."""
+    """Write an element type, which is passed as its StableHLO name."""
     if not isinstance(value, str) or value not in BY_STABLEHLO_NAME:
         raise UnsupportedValueError(f"{_shown(value)} is not an element type such as f32")
     return value
 
 
 def element_type(dtype: Any) -> str:
-    """The StableHLO name of a torch dtype, for an attribute of type string or type."""
+    """Return the StableHLO name of a torch dtype, for an attribute of type string or type."""
     written = dtype if isinstance(dtype, str) else _shown(dtype)
     name = NAME_OF_PYTORCH.get(written.removeprefix("torch."))
     if name is None:
@@ -147,7 +147,7 @@ def dims(values: Iterable[int], rank: int) -> list[int]:
 
 
 def rank(value: Any) -> int:
-    """The number of dimensions of a tensor, or of the tensors of a list.
+    """Return the number of dimensions of a tensor, or of the tensors in a list.
 
     `torch.cat` skips vectors without elements among tensors of any rank.
     """
@@ -157,8 +157,8 @@ def rank(value: Any) -> int:
 
 
 def segment_sizes(*arguments: Any) -> str:
-    """The number of operands of each argument: the length of a list, 1 for a tensor, and -1 for an
-    absent one, since an absent list is not an empty one."""
+    """Write the number of operands of each argument: the length of a list, 1 for a tensor, and -1
+    for an absent argument, since an absent list differs from an empty list."""
     return i64_list(
         len(value) if isinstance(value, list | tuple) else -1 if value is None else 1
         for value in arguments
@@ -166,31 +166,31 @@ def segment_sizes(*arguments: Any) -> str:
 
 
 def segment_sizes_of_lists(*arguments: Any) -> str | None:
-    """The segment sizes of arguments without annotations. None if there are no lists."""
+    """Write the segment sizes of arguments without annotations. None if there are no lists."""
     lists = any(isinstance(value, list | tuple) for value in arguments)
     return segment_sizes(*arguments) if lists else None
 
 
 def dictionary(attributes: Mapping[str, str | None]) -> str:
-    """Build an MLIR dictionary of attributes written by the functions above. None is left out."""
+    """Build an MLIR dictionary from the texts of attributes. Attributes with None are left out."""
     items = (f"{_key(k)} = {text}" for k, text in sorted(attributes.items()) if text is not None)
     return "{" + ", ".join(items) + "}"
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeType:
-    """A type that an attribute of a registry can have."""
+    """A type of attributes of a registry."""
 
     name: str
     write: Callable[[Any], str]
-    """The value as MLIR text."""
+    """Writes the value as MLIR text."""
     default_for: tuple[ArgumentKind, ...] = ()
-    """Argument kinds that become this type if the registry names none. Existing consumers of
+    """Argument kinds that become this type if the registry names no type. Existing consumers of
     stablehlo.composite were tested with these defaults."""
     also_for: tuple[ArgumentKind, ...] = ()
     """Argument kinds that can become this type if the registry names it."""
     constants: tuple[type, ...] = ()
-    """Types of the Python constants that it can hold. For a list, these are the types of its
+    """Types of the Python constants that the attribute can hold; for a list, types of the
     items."""
     item: "AttributeType | None" = None
     """The type of an array's items."""
@@ -200,16 +200,16 @@ class AttributeType:
         return self.name.endswith("[]") or self.item is not None
 
     def takes_argument(self, kind: ArgumentKind) -> bool:
-        """Return whether an argument of this kind can become the attribute."""
+        """Return True if an argument of this kind can become the attribute."""
         if self.item is not None:
-            if self.item.is_list:  # no schema has lists of lists, and no annotation is read as one
+            if self.item.is_list:  # neither schemas nor annotations have a kind for nested lists
                 return kind == "other"
-            one = _ITEM_OF.get(kind)
-            return one is not None and self.item.takes_argument(one)
+            item_kind = _ITEM_KINDS.get(kind)
+            return item_kind is not None and self.item.takes_argument(item_kind)
         return kind in (*self.default_for, *self.also_for)
 
     def takes_constant(self, value: Any) -> bool:
-        """Return whether a constant of YAML can become the attribute."""
+        """Return True if a constant of YAML can become the attribute."""
         if not self.is_list:
             return type(value) in self.constants
         if not isinstance(value, list):
@@ -235,13 +235,13 @@ TABLE = (
 NAMES = tuple(type_.name for type_ in TABLE)
 BY_NAME = {type_.name: type_ for type_ in TABLE}
 
-_ITEM_OF: dict[ArgumentKind, ArgumentKind] = {"ints": "int", "floats": "float", "bools": "bool"}
+_ITEM_KINDS: dict[ArgumentKind, ArgumentKind] = {"ints": "int", "floats": "float", "bools": "bool"}
 DEEPEST = 3
 """The greatest depth of nested arrays."""
 
 
 def attribute_type(name: str, depth: int = 0) -> AttributeType | None:
-    """The attribute type of this name: one of the table, or `array<…>` of another."""
+    """Return the attribute type with a name: a row of the table, or `array<…>` of another type."""
     if name in BY_NAME:
         return BY_NAME[name]
     if depth == DEEPEST or not (name.startswith("array<") and name.endswith(">")):
@@ -251,14 +251,14 @@ def attribute_type(name: str, depth: int = 0) -> AttributeType | None:
 
 
 def types_of_argument(kind: ArgumentKind) -> tuple[str, ...]:
-    """The attribute types that an argument can become, the default one first."""
+    """Return the attribute types that an argument can become, the default first."""
     defaults = tuple(type_.name for type_ in TABLE if kind in type_.default_for)
     return defaults + tuple(type_.name for type_ in TABLE if kind in type_.also_for)
 
 
 def types_of_constant(value: Any) -> tuple[str, ...]:
-    """The attribute types that a constant can have, the default one first; empty for a mixed
-    list."""
+    """Return the attribute types that a constant can have, the default first; empty for a list of
+    mixed types."""
     is_list = isinstance(value, list)
     kinds: set[type] = {type(item) for item in value} if is_list else {type(value)}
     if kinds == {int, float}:

@@ -1,4 +1,4 @@
-"""Commands that run a module of ours in another process of Python, and how processes ended."""
+"""Run modules of this package in other Python processes, and name the signals that end them."""
 
 import os
 import signal
@@ -13,31 +13,31 @@ _RUN = (
     " sys.path += more[:end]; sys.argv[1:] = more[end + 1 :];"
     " import importlib; importlib.import_module(module).main()"
 )
-"""Empty text ends the folders: none of them is empty by then."""
+"""The program of the child. An empty argument ends the folders, none of which is empty."""
 
 FOR_XLA_ON_CPU: Mapping[str, str] = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""Environment variables with which programs of XLA run faster on the CPU. Results of more than
+"""Environment variables that make XLA's programs faster on the CPU. Results of more than
 32 MiB are in huge pages, which the system clears in less time at each call (needs glibc 2.35)."""
 
 
 def command_of(module: str, *arguments: str) -> list[str]:
-    """The command that runs `main` of a module, with these arguments in `sys.argv`.
+    """Return the command that runs `main` of a module with these arguments in `sys.argv`.
 
-    The other process finds this package, and everything else on the path of this process, in the
-    same folders. They come after its own path: a user's json.py beside a model, which is first on
-    the path here, would otherwise replace Python's json there.
+    The child finds this package, and everything else on the path of this process, in the same
+    folders. The folders come after the child's own path: otherwise a user's json.py beside a
+    model, which is first on the path of this process, would replace Python's json in the child.
     """
     root = str(Path(__file__).parents[1])
     folders = [folder or os.getcwd() for folder in sys.path]
-    # -P: a file in the folder that the process is started in shadows nothing either.
+    # -P: files in the working directory of the child shadow no modules either.
     return [sys.executable, "-P", "-c", _RUN, root, module, *folders, "", *arguments]
 
 
 def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a process, and return its exit code.
 
-    The caller outlives the process: Ctrl-C, which a terminal sends to both, is left to the process,
-    and SIGTERM is passed on to it.
+    The caller outlives the child. Ctrl-C, which a terminal sends to both, is left to the child, and
+    SIGTERM is passed on to the child.
     """
     received: list[int] = []
     before = {
@@ -47,7 +47,7 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         with subprocess.Popen(command, env=environment) as process:
             signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
-            if signal.SIGTERM in received:  # while the process was started
+            if signal.SIGTERM in received:  # received while the child was started
                 process.terminate()
             return process.wait()
     finally:
@@ -56,7 +56,7 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal, such as `SIGSEGV`; `signal 34` of one that has none."""
+    """Return the name of a signal, such as `SIGSEGV`; `signal 34` for a signal without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:

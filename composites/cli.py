@@ -1,4 +1,4 @@
-"""`python -m composites.cli`: the command line, as `python -m composites`."""
+"""`python -m composites.cli`: the same command line as `python -m composites`."""
 
 from lowering.cli import main
 

@@ -1,4 +1,4 @@
-"""Contexts in which an attribute, a setting, a variable or a list of the process is another one."""
+"""Context managers that change an attribute, a setting, a context variable or a list."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def with_attributes(owner: Any, **values: Any) -> Iterator[None]:
 
 @contextmanager
 def with_setting(read: Callable[[], T], write: Callable[[T], object], value: T) -> Iterator[None]:
-    """A context in which a setting has this value. Two functions read and write it."""
+    """A context in which a setting has this value. `read` and `write` access the setting."""
     before = read()
     write(value)
     try:
@@ -39,7 +39,7 @@ def with_setting(read: Callable[[], T], write: Callable[[T], object], value: T) 
 
 @contextmanager
 def with_value(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """A context in which a variable has this value."""
+    """A context in which a context variable has this value."""
     token = variable.set(value)
     try:
         yield

@@ -1,5 +1,5 @@
-"""Decompositions that composites have: from XLA_COMPOSITE_DECOMPOSITION, or `decompositions` in
-code, to a word for each entry.
+"""The choice of decompositions: from XLA_COMPOSITE_DECOMPOSITION, or `decompositions` in code, to
+one word for each entry.
 
 | item | meaning |
 |---|---|
@@ -8,7 +8,7 @@ code, to a word for each entry.
 | `stock` | no alternative |
 | `topk=fast`, `acme.*=small`, `topk=stock` | the same for the entries that a name means |
 
-An item with a name overrides one without, and a later item an earlier one.
+An item with a name overrides items without one, and a later item overrides an earlier one.
 """
 
 from collections.abc import Iterator
@@ -19,29 +19,29 @@ from composites.registry.catalog import Catalog
 from composites.registry.model import GOALS, STOCK, Composite
 
 Words = tuple[tuple[str, str], ...]
-"""Pairs of an entry's identity and the word that was chosen for it: a goal, an alternative's name,
-or `stock`. An entry that is not named has the stock decomposition."""
+"""Pairs of an entry's identity and the word that was chosen for the entry: a goal, the name of an
+alternative, or `stock`. An entry without a pair has the stock decomposition."""
 
 
 def choose(text: str, catalog: Catalog) -> Words:
-    """The words that a text chooses.
+    """Return the words that `text` chooses.
 
     Raises:
-        DecompositionError: it names an entry or an alternative that does not exist.
+        DecompositionError: `text` names an entry or an alternative that does not exist.
     """
     if not isinstance(text, str):
         raise DecompositionError(
             f"decompositions: {text!r} is not text; write 'fast', or 'topk=fast,layer_norm=stock'"
         )
-    of_all: dict[str, str] = {}
-    of_some: dict[str, str] = {}
+    general: dict[str, str] = {}
+    specific: dict[str, str] = {}
     for item in filter(None, map(str.strip, text.split(","))):
         name, equals, word = map(str.strip, item.rpartition("="))
         if equals:
-            of_some |= dict.fromkeys(_named(item, name, word, catalog), word)
+            specific |= dict.fromkeys(_named(item, name, word, catalog), word)
         else:
-            of_all |= dict.fromkeys(_every(word, catalog), word)
-    return tuple(sorted((of_all | of_some).items()))
+            general |= dict.fromkeys(_every(word, catalog), word)
+    return tuple(sorted((general | specific).items()))
 
 
 def _every(word: str, catalog: Catalog) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _named(item: str, name: str, word: str, catalog: Catalog) -> Iterator[str]:
 
 
 def _names(entry: Composite) -> Iterator[str]:
-    """The alternatives that can be chosen by name."""
+    """Yield the names of the alternatives that users can choose."""
     return (a.name for a in entry.alternatives if not a.is_automatic)
 
 

@@ -1,4 +1,4 @@
-"""The element types of tensors, in one table from which all other such tables are derived.
+"""The element types of tensors. Every other table of element types is derived from this one.
 
 Each row gives the names of a type in StableHLO, numpy, PyTorch, XLA's protobuf messages and
 safetensors. The numbers and literal fields come from xla/xla_data.proto (`PrimitiveType`,
@@ -31,16 +31,16 @@ class ElementType:
     numpy: str
     """The name in numpy or ml_dtypes. PyTorch uses the same name if it has the type."""
     pytorch: bool = False
-    """True if tensors of a program can have the type; those of torch_xla cannot have f8E8M0FNU."""
+    """True if tensors of a program can have the type (torch_xla's cannot have f8E8M0FNU)."""
     hlo: int | None = None
     """The number in `xla.PrimitiveType`."""
     literal: str | None = None
-    """The field of `xla.LiteralProto` that holds its values; None for types of less than a byte,
+    """The field of `xla.LiteralProto` with the values; None for types of less than a byte,
     which this project never writes."""
     format: FloatFormat | None = None
     """The format of a float; None for types that are not floats, and for f8E8M0FNU."""
     safetensors: str | None = None
-    """The name in files of safetensors; None for types that no checkpoint of ours has."""
+    """The name in files of safetensors; None for types that our checkpoints do not use."""
 
 
 def _float(significand: int, smallest: int, largest: int) -> FloatFormat:
@@ -87,7 +87,7 @@ TABLE = (
     ElementType("f8E5M2FNUZ", "float8_e5m2fnuz", False, 24, "f8e5m2fnuzs", FloatFormat(3, -17, 15)),
     ElementType("f4E2M1FN", "float4_e2m1fn", hlo=32, format=FloatFormat(2, -1, 2)),
 )
-"""Every element type, beginning with those that a registry may name."""
+"""All element types. Types that a registry may name come first."""
 
 BY_NAME = {type_.name: type_ for type_ in TABLE}
 """The element types by their StableHLO names."""
@@ -102,4 +102,4 @@ NAME_OF_PYTORCH = {pytorch: name for name, pytorch in PYTORCH_NAMES.items()}
 """StableHLO names by PyTorch name."""
 
 NAME_OF_SAFETENSORS = {type_.safetensors: type_.name for type_ in TABLE if type_.safetensors}
-"""StableHLO names by the name of safetensors."""
+"""StableHLO names by safetensors name."""

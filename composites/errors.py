@@ -1,5 +1,5 @@
-"""The exceptions of the project, apart from those for StableHLO files
-(lowering.stablehlo.errors)."""
+"""The exceptions of the project. Exceptions for StableHLO files are in
+lowering.stablehlo.errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from difflib import get_close_matches
 
 
 def installing(extra: str) -> str:
-    """The command that installs an extra of the package, which no index has yet."""
+    """Return the command that installs an extra of this package, which no index has yet."""
     return f"pip install '.[{extra}]' in a clone of torch-xla-composites"
 
 
 def listed(names: Sequence[str], most: int, empty: str) -> str:
-    """Names as a message lists them: the first `most`, and how many more there are."""
+    """Join names for a message: the first `most` names, and the number of the remaining ones."""
     more = len(names) - most
     written = ", ".join(names[:most]) or empty
     return f"{written} and {more} more" if more > 0 else written
@@ -62,8 +62,8 @@ class UnsupportedCallError(CompositesError):
 
 
 class DeclinedError(UnsupportedCallError):
-    """A composite does not claim a call. This is not a fallback: its own hook has counted it, or it
-    is not a call of the entry."""
+    """A composite does not claim a call. This is not a fallback: the hook of the call has counted
+    it, or the entry does not catch such calls."""
 
 
 class InvalidCallError(CompositesError, RuntimeError):
@@ -84,7 +84,7 @@ class VaryingAttributeError(ExportError, LoweringError):
 
 
 class SuggestionError(CompositesError):
-    """No step of a model can be recorded to suggest entries for it."""
+    """No step of a model can be recorded, so no entries can be suggested for the model."""
 
 
 class ProgramError(CompositesError):
@@ -103,12 +103,12 @@ class MissingPackageError(CompositesError):
     """A required package is not installed, or lacks a function that this package needs."""
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """`; did you mean 'gelu'?` with the closest name in `known`; empty if no name is close.
+def did_you_mean(name: str, choices: Sequence[str]) -> str:
+    """Return `; did you mean 'gelu'?` with the closest name in `choices`; empty if none is close.
 
     Comparing takes time that grows with the square of the length, so long names get no hint.
     """
     if len(name) > 100:
         return ""
-    matches = get_close_matches(name, known, n=1)
+    matches = get_close_matches(name, choices, n=1)
     return f"; did you mean {matches[0]!r}?" if matches else ""

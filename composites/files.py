@@ -20,12 +20,12 @@ def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> None:
     """
     content = data.encode() if isinstance(data, str) else data
     if os.path.exists(path) and not os.path.isfile(path):
-        # The path as it was given: where /dev/stdout is a pipe, its real path names no file.
+        # Not the real path: if /dev/stdout is a pipe, its real path is not a file.
         Path(path).write_bytes(content)
         return
     target = Path(os.path.realpath(path))
-    # Nobody can know the name and put a link there. "x" would not follow the link either, and
-    # unlike tempfile it gives the file the permissions that the umask leaves.
+    # Nobody can guess the name and create a link of that name. "x" would not follow a link either,
+    # and unlike tempfile it gives the file the permissions that the umask leaves.
     temporary = target.with_name(f".composites-{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
@@ -36,7 +36,7 @@ def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> None:
             except BaseException:
                 temporary.unlink(missing_ok=True)
                 raise
-    except OSError as error:  # of a file that the user has not named
+    except OSError as error:  # names the temporary file, which the user does not know
         raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
 
 
@@ -45,17 +45,17 @@ def replace_folder(
     files: Mapping[str, str | bytes],
     check: Callable[[Sequence[str]], None],
 ) -> None:
-    """Make a folder of these files: whole, or not at all.
+    """Write a folder of files: all of them, or none.
 
-    The files are written to a temporary folder, which then replaces the folder. Several threads and
-    processes may do so at once; the last one wins. A symbolic link keeps pointing at its folder. A
-    failure leaves what was there before.
+    The files are written to a temporary folder, which then replaces `folder`. Several threads and
+    processes may do so at once; the last one wins. A symbolic link keeps pointing at its folder.
+    After a failure, `folder` is as it was before.
 
     Args:
-        folder: created if missing, with its parents.
-        files: their content by name; a name may be a path, such as src/a.py.
-        check: called with the names of existing files and folders in it, folders with a "/" at the
-            end; raises if they must not be replaced.
+        folder: the path. A missing folder is created, with its parents.
+        files: the content of each file by name; a name may be a path, such as src/a.py.
+        check: called with the names of existing files and folders in `folder`, folders with a "/"
+            at the end; raises if they must not be replaced.
     """
     target = Path(os.path.realpath(folder))
     _check_entries(target, check)  # before anything is made
@@ -63,7 +63,7 @@ def replace_folder(
         raise OSError(errno.EBUSY, "it is the working directory; name a folder in it")
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        # Others can neither know its name nor look into it.
+        # Other users can neither guess its name nor read it.
         beside = Path(tempfile.mkdtemp(prefix=".composites-", suffix=".tmp", dir=target.parent))
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror} in {target.parent}") from error
@@ -74,26 +74,24 @@ def replace_folder(
         for name, content in files.items():
             (new / name).parent.mkdir(parents=True, exist_ok=True)
             (new / name).write_bytes(content.encode() if isinstance(content, str) else content)
-        _take_the_place(new, target, old, check)
+        _swap(new, target, old, check)
         replaced = True
     finally:
-        # If what was there could neither be replaced nor put back, it stays here.
+        # If the old folder could neither be replaced nor put back, it stays in `beside`.
         if replaced or target.exists() or not old.exists():
             shutil.rmtree(beside, ignore_errors=True)
 
 
-def _take_the_place(
-    new: Path, target: Path, old: Path, check: Callable[[Sequence[str]], None]
-) -> None:
-    """Rename `new` to `target`, and an existing `target` to `old`; undone if that fails.
+def _swap(new: Path, target: Path, old: Path, check: Callable[[Sequence[str]], None]) -> None:
+    """Rename `new` to `target`, and an existing `target` to `old`. A failure is undone.
 
-    Each round that does not succeed is one in which another thread or process did.
+    A round fails only if another thread or process succeeds.
     """
     try:
         while True:
             _check_entries(target, check)
             try:
-                os.rename(new, target)  # succeeds where nothing is, or an empty folder
+                os.rename(new, target)  # succeeds if `target` is missing or an empty folder
                 return
             except OSError as error:
                 if error.errno == errno.EBUSY:
@@ -102,10 +100,10 @@ def _take_the_place(
                     ) from error
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
-            shutil.rmtree(old, ignore_errors=True)  # what the last round moved there
+            shutil.rmtree(old, ignore_errors=True)  # from the last round
             with suppress(FileNotFoundError):
                 os.rename(target, old)
-                _check_entries(old, check)  # something may have come between
+                _check_entries(old, check)  # `target` may have changed since the check above
     except BaseException:
         with suppress(OSError):
             os.rename(old, target)
@@ -115,14 +113,14 @@ def _take_the_place(
 def _is_working_directory(folder: Path) -> bool:
     try:
         return folder.samefile(os.curdir)
-    except FileNotFoundError:  # also where another thread is replacing it just now
+    except FileNotFoundError:  # also if another thread is replacing the folder
         return False
 
 
 def _check_entries(folder: Path, check: Callable[[Sequence[str]], None]) -> None:
-    """`check` what is in a folder; nothing if there is no such folder.
+    """Call `check` with the names in a folder. Do nothing if the folder does not exist.
 
-    A folder that changes while it is read is read again, because a part of it may have been seen.
+    A folder that changes while it is read is read again, because the names may be incomplete.
     """
     try:
         while True:

@@ -1,8 +1,8 @@
-"""Lists that were read, from YAML, JSON or arrays, as immutable values."""
+"""Convert lists from YAML, JSON or arrays to immutable values."""
 
 from typing import Any
 
 
 def frozen(value: Any) -> Any:
-    """A list, and the lists in it, as tuples; any other value as it is."""
+    """Convert a list, and all lists in it, to tuples; return any other value unchanged."""
     return tuple(map(frozen, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Finding functions by name. Only this module turns text from users into code.
+"""Find functions by name. Only this module turns text from users into code.
 
 | form | how the function is found |
 |---|---|
@@ -32,7 +32,7 @@ def find_function(target: str) -> Callable[..., Any]:
 
 
 def has_function(target: str) -> bool:
-    """Return whether the module of `package.module:function` has a function of that name.
+    """Return True if the module of `package.module:function` has a function of that name.
 
     Raises:
         UnusableFunctionError: the module does not exist, or its import failed.
@@ -51,14 +51,14 @@ def load_function(target: str) -> Callable[..., Any]:
     Raises:
         UnusableFunctionError: the file, module or function does not exist, or the import failed.
     """
-    place, colon, name = target.rpartition(":")
-    if not (colon and place and name):
+    owner, colon, name = target.rpartition(":")
+    if not (colon and owner and name):
         raise UnusableFunctionError(
             f"{target!r} does not name a function; write FILE.py:FUNCTION or"
             " package.module:FUNCTION"
         )
-    if place.endswith(".py"):
-        return _function(_run_file(Path(place)), place, name)
+    if owner.endswith(".py"):
+        return _function(_run_file(Path(owner)), owner, name)
     _make_importable(os.getcwd())
     return find_function(target)
 
@@ -79,16 +79,17 @@ def import_module(module_name: str) -> ModuleType:
         ) from error
 
 
-def _function(module: ModuleType, place: str, name: str) -> Callable[..., Any]:
+def _function(module: ModuleType, owner: str, name: str) -> Callable[..., Any]:
+    """Look `name` up in a module. `owner` is the module in error messages."""
     function: Any = module
     for part in name.split("."):
         function = getattr(function, part, None)
     if function is None:
-        known = [key for key, value in vars(module).items() if callable(value)]
-        raise UnusableFunctionError(f"{place} has no function {name}{did_you_mean(name, known)}")
+        names = [key for key, value in vars(module).items() if callable(value)]
+        raise UnusableFunctionError(f"{owner} has no function {name}{did_you_mean(name, names)}")
     if not callable(function):
         raise UnusableFunctionError(
-            f"{name} of {place} is not a function; it is of type {type(function).__name__}"
+            f"{name} of {owner} is not a function; it is of type {type(function).__name__}"
         )
     return function  # type: ignore[no-any-return]
 
@@ -112,8 +113,8 @@ _RUN: dict[str, ModuleType] = {}
 
 
 def _register(module: ModuleType) -> None:
-    """Let imports find the module of a file, as Python's own recipe does: dataclasses look their
-    module up, and entries with `function` name it. Another module of that name stays."""
+    """Add the module of a file to `sys.modules`, as Python's own recipe does: dataclasses look
+    their module up, and entries with `function` name it. Another module of that name is kept."""
     name = module.__name__
     if name not in sys.modules or sys.modules[name] is _RUN.get(name):
         sys.modules[name] = _RUN[name] = module

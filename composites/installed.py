@@ -1,11 +1,10 @@
-"""Versions of packages that are installed, and of those that they need."""
+"""Versions of installed packages and of their requirements."""
 
-# Modules that are slow to import are imported where they are used: `composites --help` imports this
-# module.
+# Slow modules are imported inside functions, because `composites --help` imports this module.
 
 
 def installed(name: str) -> str | None:
-    """The version of a package; None if it is not installed, or has metadata without a version."""
+    """Return the version of a package; None if it is not installed or its metadata has none."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -15,8 +14,8 @@ def installed(name: str) -> str | None:
 
 
 def requirements(package: str, *extras: str) -> dict[str, str]:
-    """The packages that extras of an installed package need, with their versions. The empty extra
-    is the package itself. None are known of a package that is not installed."""
+    """Return the packages that extras of a package need, with their versions. The empty extra is
+    the package itself. The result is empty if the package is not installed."""
     from importlib.metadata import requires
 
     from packaging.requirements import Requirement
@@ -24,9 +23,9 @@ def requirements(package: str, *extras: str) -> dict[str, str]:
 
     needed: dict[str, str] = {}
     for text in (requires(package) or ()) if installed(package) else ():
-        one = Requirement(text)
-        marker = one.marker
+        requirement = Requirement(text)
+        marker = requirement.marker
         if "" in extras if marker is None else any(marker.evaluate({"extra": e}) for e in extras):
-            versions = sorted(map(str, one.specifier), reverse=True)  # the lower end first
-            needed[canonicalize_name(one.name)] = ",".join(versions)
+            versions = sorted(map(str, requirement.specifier), reverse=True)  # lower bound first
+            needed[canonicalize_name(requirement.name)] = ",".join(versions)
     return needed

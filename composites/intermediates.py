@@ -1,8 +1,8 @@
-"""Named values inside a decomposition, which the derived backward can take.
+"""Named values inside a decomposition, which a derived backward can reuse.
 
-A derived backward computes the forward once more. XLA merges that with the forward itself, but not
-where devices had to communicate for it, and not where forward and backward are two programs. An
-entry therefore lists intermediate values that its forward returns for its backward, as
+A derived backward computes the forward once more. XLA merges the two computations, but not if
+devices had to communicate for the forward, and not if forward and backward are separate programs.
+So an entry can list intermediate values that its forward returns for its backward, as
 `jax.ad_checkpoint.checkpoint_name` and a policy do in JAX.
 """
 
@@ -16,7 +16,7 @@ from composites.contexts import with_attributes
 
 Value = TypeVar("Value")
 Handler = Callable[[Any, str], Any]
-"""Takes a value and its name, and returns what the decomposition goes on with."""
+"""Takes a value and its name, and returns the value with which the decomposition continues."""
 
 
 class _ActiveHandler(threading.local):
@@ -29,8 +29,8 @@ _active = _ActiveHandler()
 def intermediate(value: Value, name: str) -> Value:
     """Name a value inside a decomposition, for the `intermediates` of an entry or a decorator.
 
-    An entry that lists the name has the value as one more result of its forward if a backward
-    follows, and the derived backward takes it instead of computing it again. Elsewhere this returns
+    If an entry lists the name and a backward follows, the value is one more result of the forward,
+    and the derived backward takes it instead of computing it again. Otherwise this function returns
     its argument. Do not call it inside a loop of JAX or a function under `jax.jit`.
 
     Args:
@@ -43,23 +43,23 @@ def intermediate(value: Value, name: str) -> Value:
 
 
 def handled(handler: Handler | None) -> AbstractContextManager[None]:
-    """A context in which this thread's named values go through `handler`; None for none."""
+    """A context in which named values of this thread go through `handler`, unless it is None."""
     return with_attributes(_active, handler=handler)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Named:
-    """A value that a decomposition has named."""
+    """A named value of a decomposition."""
 
     name: str
     value: Any
     version: int
-    """PyTorch's count of writes to the value, or to what it shares memory with, when it was
+    """PyTorch's count of writes to the memory of the value, at the time when the value was
     named."""
 
     @property
     def is_written_to(self) -> bool:
-        """True if the decomposition has written to the value since."""
+        """True if the decomposition has written to the value after naming it."""
         return _version_of(self.value) != self.version
 
 
@@ -72,7 +72,7 @@ def _version_of(value: Any) -> int:
 
 @contextmanager
 def recorded() -> Iterator[list[Named]]:
-    """A context in which this thread's named values are collected."""
+    """A context in which named values of this thread are collected."""
     named: list[Named] = []
 
     def record(value: Any, name: str) -> Any:

@@ -1,16 +1,16 @@
 """The entries of registries in JAX programs.
 
 `composites.jax.gelu(x, approximate="tanh")` is `ptxla.gelu` in the program, as in PyTorch programs,
-and its gradient is `ptxla.gelu_backward`. Each entry is an attribute of this module, by its name.
-`entry` finds one with its namespace, and `available` says which entries JAX programs can have.
+and its gradient is `ptxla.gelu_backward`. Each entry is an attribute of this module. `entry` finds
+an entry by a name with a namespace, and `available` lists the entries that JAX programs can use.
 
 `composite` is a decorator that makes a composite of your own JAX function.
 
 `enable`, `disable`, `enabled` and `active` are for calls that a JAX program makes itself, such as
-`jax.nn.gelu`: while an entry is on, these calls are its composite. `stats` counts them.
+`jax.nn.gelu`: while an entry is on, these calls become its composite. `stats` counts them.
 
-Importing this module imports neither JAX nor PyTorch. The first function that is looked up imports
-both, without torch_xla.
+Importing this module imports neither JAX nor PyTorch. Looking up the first function imports both,
+without torch_xla.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lowering.jax_programs.reporting import stats
 
 __all__ = ["active", "available", "composite", "disable", "enable", "enabled", "entry", "stats"]
-# and one name for each entry
+# and the name of each entry
 
 
 _HOMES = {
@@ -39,19 +39,19 @@ _HOMES = {
 
 
 def entry(name: str) -> EntryFunction:
-    """The entry of a name such as `gelu`, `acme.gelu` or `acme.gelu@2`, as a function.
+    """Return the entry with a name such as `gelu`, `acme.gelu` or `acme.gelu@2` as a function.
 
     Raises:
-        AllowlistError: no registry has the entry, or several vendors do.
+        AllowlistError: no registry has the entry, or several vendors have it.
         MissingPackageError: torch or jax is not installed.
     """
     return _entries().find(name)
 
 
 def available(*names: str) -> tuple[Availability, ...]:
-    """The entries that JAX programs can use, and why others are not available.
+    """Return which entries JAX programs can use, and why the other entries are not available.
 
-    Each entry is traced with an example call, and its gradient, so that all of them take a minute.
+    Each entry and its gradient are traced with an example call, which takes a minute for all.
 
     Args:
         names: entries; all of them by default.

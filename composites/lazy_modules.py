@@ -1,6 +1,6 @@
-"""Modules of NumPy and JAX that are imported when one of their names is first used.
+"""Modules of NumPy and JAX, which are imported when one of their names is first used.
 
-Importing `lowering.stablehlo` is therefore cheap.
+This makes importing `lowering.stablehlo` cheap.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Messages of the project on stderr, as XLA_COMPOSITE_LOG sets them."""
+"""Messages of the project on stderr, at the level that XLA_COMPOSITE_LOG sets."""
 
 import logging
 import warnings
@@ -14,8 +14,8 @@ _NAME = "composites"
 
 
 def show_messages(level: str) -> None:
-    """Show the messages of a level, `info` or `debug`, and those above it. Any other text causes
-    a warning; an empty one changes nothing."""
+    """Show messages of a level, `info` or `debug`, and of higher levels. Empty text changes
+    nothing; any other text causes a warning."""
     if not level:
         return
     chosen = LEVELS.get(level.lower())
@@ -25,7 +25,7 @@ def show_messages(level: str) -> None:
         return
     logger = logging.getLogger("composites")
     for earlier in [h for h in logger.handlers if h.get_name() == _NAME]:
-        logger.removeHandler(earlier)  # PyTorch asks for it, and JAX
+        logger.removeHandler(earlier)  # both PyTorch and JAX programs call this function
     handler = logging.StreamHandler()
     handler.set_name(_NAME)
     handler.setFormatter(logging.Formatter("composites: %(message)s"))

@@ -1,7 +1,7 @@
-"""Python source as a syntax tree, from several threads.
+"""Parse Python source in several threads.
 
-`ast.parse` of CPython 3.11 counts the depth of the tree in a variable that all threads share. Where
-two threads parse at once it fails with `SystemError: AST constructor recursion depth mismatch`
+`ast.parse` of CPython 3.11 counts the depth of the tree in a variable that all threads share. If
+two threads parse at once, it fails with `SystemError: AST constructor recursion depth mismatch`
 (https://github.com/python/cpython/issues/106905; seen in 3.11.7, not in 3.12.1). The package
 therefore parses in one thread at a time.
 """

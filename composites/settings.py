@@ -1,4 +1,4 @@
-"""The environment variables that the project reads, each declared once with its syntax.
+"""The environment variables of the project. Each is declared once, with its syntax.
 
 | variable | syntax | example |
 |---|---|---|
@@ -28,12 +28,12 @@ class Variable:
     example: str
 
     def read(self, environment: Mapping[str, str] | None = None) -> str:
-        """The variable's text without surrounding blanks; empty if it is not set."""
+        """Return the variable's text without surrounding blanks; empty if it is not set."""
         return (os.environ if environment is None else environment).get(self.name, "").strip()
 
     @contextmanager
     def unset(self) -> Iterator[None]:
-        """Leave the variable out of the environment for a `with` block."""
+        """Remove the variable from the environment for a `with` block."""
         text = os.environ.pop(self.name, None)
         try:
             yield
@@ -75,28 +75,28 @@ COMPILE = Variable(
 )
 CHECK_EVERY = Variable(
     "XLA_COMPOSITE_CHECK_EVERY",
-    "compare the kernels of torch.compile's graphs with decompositions, at each so many-th call",
+    "compare the kernels of torch.compile's graphs with decompositions at every N-th call",
     "100",
 )
 VARIABLES = (ALLOWLIST, DECOMPOSITION, REGISTRIES, LOG, STATS, COMPILE, CHECK_EVERY)
 
-# A prefix that misspelled names share. XLA_COMPILATION_CACHE_SIZE, for one, is torch_xla's.
-_OURS = "XLA_COMPOS"
+# The prefix of misspelled names. XLA_COMPILATION_CACHE_SIZE, for example, is torch_xla's.
+_PREFIX = "XLA_COMPOS"
 
 
 def registry_files() -> tuple[str, ...]:
-    """The files that XLA_COMPOSITE_REGISTRY names, in its order."""
+    """Return the files that XLA_COMPOSITE_REGISTRY names, in order."""
     return tuple(part.strip() for part in REGISTRIES.read().split(os.pathsep) if part.strip())
 
 
 @cache
 def allowlist_at_import() -> str:
-    """The allowlist when `import torch` read the variable, which is the first call of this."""
+    """Return the allowlist as it was at `import torch`, which calls this function first."""
     return ALLOWLIST.read()
 
 
 def warn_of_late_allowlist() -> None:
-    """Warn, once in a process, where XLA_COMPOSITE_OP was set after `import torch`."""
+    """Warn, once per process, if XLA_COMPOSITE_OP was set after `import torch`."""
     text = ALLOWLIST.read()
     if text and not allowlist_at_import():
         _warn_of_late(text)
@@ -115,22 +115,22 @@ def _warn_of_late(text: str) -> None:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Variables whose names look like those of this project, but are not."""
-    known = {variable.name for variable in VARIABLES}
-    return tuple(n for n in environment if n.upper().startswith(_OURS) and n not in known)
+    """Return variables whose names look like variables of this project, but are not."""
+    names = {variable.name for variable in VARIABLES}
+    return tuple(n for n in environment if n.upper().startswith(_PREFIX) and n not in names)
 
 
 @cache
 def warn_of_unknown_variables() -> None:
-    """Warn of variables that nothing reads, once in a process."""
+    """Warn, once per process, about variables that nothing reads."""
     unknown = unknown_variables(os.environ)
-    if not unknown:  # every `import torch` comes here, and must not import more than it needs
+    if not unknown:  # every `import torch` calls this, and must not import more than it needs
         return
     from composites.errors import CompositesWarning, did_you_mean
 
-    known = [variable.name for variable in VARIABLES]
+    names = [variable.name for variable in VARIABLES]
     for name in unknown:
-        hint = did_you_mean(name.upper(), known) or f" (known: {', '.join(known)})"
+        hint = did_you_mean(name.upper(), names) or f" (known: {', '.join(names)})"
         warnings.warn(
             f"the environment variable {name} is set, but nothing reads it{hint}",
             CompositesWarning,

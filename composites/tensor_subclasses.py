@@ -1,8 +1,8 @@
 """Tensors that hold other tensors, such as a quantized weight with its integers and scales.
 
-These are PyTorch's wrapper subclasses, which have `__tensor_flatten__`. Programs take the tensors
-within them, under the names of their attributes: `weight.qdata`, `weight.scale`. PyTorch is not
-imported here, so that values of inputs are read without it.
+They are PyTorch's wrapper subclasses, which have `__tensor_flatten__`. Programs take the inner
+tensors, under the names of their attributes: `weight.qdata`, `weight.scale`. This module does not
+import PyTorch, because values of inputs are read without it.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def inner_tensors(name: str, tensor: Any) -> Iterator[tuple[str, Any]]:
-    """The tensors that a tensor holds, at any depth, by name. A plain one is its only one."""
+    """Yield the tensors that a tensor holds, at any depth, by name: itself if it is plain."""
     if not _is_wrapper(tensor):
         yield name, tensor
         return
@@ -19,7 +19,7 @@ def inner_tensors(name: str, tensor: Any) -> Iterator[tuple[str, Any]]:
 
 
 def with_inner_tensors(name: str, tensor: Any, replaced: Callable[[str, Any], Any]) -> Any:
-    """A tensor of the same class that holds `replaced(name, inner)` in the place of each of
+    """Return a tensor of the same class with `replaced(name, inner)` instead of each of its
     `inner_tensors`."""
     if not _is_wrapper(tensor):
         return replaced(name, tensor)

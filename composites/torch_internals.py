@@ -1,8 +1,8 @@
-"""Private interfaces of PyTorch, as found in torch 2.9 to 2.15. The only other module that uses
-some is lowering/verification/opinfo.py, for the samples of PyTorch's tests.
+"""Private interfaces of PyTorch, as in torch 2.9 to 2.15. Only lowering/verification/opinfo.py also
+uses private names, for the samples of PyTorch's tests.
 
-Names that start with an underscore can change between releases. Each one is wrapped here in a
-function that states its purpose, so that adapting to a new PyTorch release means changing one file.
+Names that start with an underscore can change between releases. This module wraps each of them in a
+function that states its purpose, so that a new PyTorch release requires changes in one file only.
 """
 
 import operator
@@ -58,26 +58,26 @@ DispatchState: TypeAlias = tuple[Any, Any]
 
 
 def schemas_of(name: str) -> Sequence[Any]:
-    """The schemas of all overloads of `aten::name`; empty if PyTorch has no such operator."""
-    if name.startswith("quantized_decomposed::"):  # registered by the module of its operators
+    """Return the schemas of all overloads of `aten::name`; empty if the operator does not exist."""
+    if name.startswith("quantized_decomposed::"):  # this module registers these operators
         import_module("torch.ao.quantization.fx._decomposed")
     return torch._C._jit_get_schemas_for_operator(name)
 
 
 def operator_names() -> list[str]:
-    """The names of all operators, `namespace::name`."""
+    """Return the names of all operators, as `namespace::name`."""
     return sorted({schema.name for schema in torch._C._jit_get_all_schemas()})
 
 
 def is_implicit_autograd(qualified: str) -> bool:
-    """Return whether an operator has a CompositeImplicitAutograd kernel. PyTorch then decomposes it
-    before the call reaches a backend."""
+    """Return whether an operator has a CompositeImplicitAutograd kernel. PyTorch decomposes such an
+    operator before the call reaches a backend."""
     key = "CompositeImplicitAutograd"
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(qualified, key))
 
 
 def takes_numbers(name: str) -> bool:
-    """Return whether an operator, `namespace::name`, takes Python numbers in place of tensors."""
+    """Return whether the operator `namespace::name` accepts Python numbers instead of tensors."""
     return bool(torch._C._should_allow_numbers_as_tensors(name.partition("::")[2]))
 
 
@@ -90,27 +90,27 @@ def depends_on_values(qualified: str) -> bool:
 
 
 def kernel_origin(qualified: str, dispatch_key: str) -> str:
-    """The dispatcher's line that says where an operator's kernel for a key was registered."""
+    """Return the dispatcher's text on where an operator's kernel for a key was registered."""
     table = torch._C._dispatch_dump_table(qualified).splitlines()
     return next((line for line in table if line.startswith(f"{dispatch_key}:")), "")
 
 
 def python_kernel(overload: Any, dispatch_key: str) -> Callable[..., Any] | None:
-    """The Python kernel that an operator has for a dispatch key in addition to the C++ kernel, if
-    any."""
+    """Return the Python kernel that an operator has for a dispatch key besides its C++ kernel; None
+    if it has none."""
     key = torch._ops.resolve_key(overload, getattr(torch._C.DispatchKey, dispatch_key))
     return overload.py_kernels.get(key)  # type: ignore[no-any-return]
 
 
 def decomposition_of(function: Any) -> Callable[..., Any] | None:
-    """PyTorch's decomposition of an operator; None if `function` has none or is not an operator."""
+    """Return PyTorch's decomposition of an operator; None if `function` has none or is not one."""
     if isinstance(function, torch._ops.OpOverload) and function._can_decompose():
         return function.decompose
     return None
 
 
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """PyTorch's decompositions below autograd, of the overloads that write to no argument."""
+    """Return PyTorch's decompositions below autograd of all overloads that do not mutate."""
     return {
         overload: function
         for overload, function in decomposition_table.items()
@@ -122,17 +122,17 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
 
 @cache
 def all_decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """`decompositions`, with those to core aten operators where PyTorch has two of one."""
+    """Return `decompositions`, with the core aten decomposition where PyTorch has two."""
     return {**decompositions(), **core_aten_decompositions()}
 
 
 def is_operator(target: Any) -> bool:
-    """Return whether the target of a graph's node is an overload of an operator."""
+    """Return whether the target of a graph's node is an operator overload."""
     return isinstance(target, torch._ops.OpOverload)
 
 
 def takes_functions(target: Any) -> bool:
-    """Return whether the target of a graph's node is an operator on functions, such as `cond`."""
+    """Return whether the target of a graph's node is a higher-order operator, such as `cond`."""
     return isinstance(target, torch._ops.HigherOrderOperator)
 
 
@@ -142,7 +142,7 @@ def is_compiled(module: Any) -> bool:
 
 
 def tags_of(target: Any) -> Sequence[Any]:
-    """The tags of the operator that a node of a graph calls."""
+    """Return the tags of the operator that a node of a graph calls."""
     return target.tags if is_operator(target) else ()
 
 
@@ -156,9 +156,9 @@ def takes_device(target: Any) -> bool:
 def add_higher_order_kernel(
     name: str, dispatch_key: str, kernel: Callable[..., Any], takes: Callable[[Tensor], bool]
 ) -> None:
-    """Register the kernel that an operator on functions, such as `torch.ops.higher_order.cond`, has
-    for calls with a tensor that `takes` accepts, unless it returns `NotImplemented`. It stays
-    for the life of the process."""
+    """Register a kernel of a higher-order operator, such as `torch.ops.higher_order.cond`, for the
+    rest of the process. It takes calls with a tensor that `takes` accepts. If the kernel returns
+    `NotImplemented`, PyTorch's kernel runs."""
     operator = getattr(torch.ops.higher_order, name)
     key = getattr(torch._C.DispatchKey, dispatch_key)
     stock = _higher_order_kernel(operator, key)
@@ -175,7 +175,7 @@ def add_higher_order_kernel(
 
 
 def _higher_order_kernel(operator: Any, key: Any) -> Callable[..., Any]:
-    """The kernel of PyTorch for a dispatch key. Without one, the next key's kernel is called."""
+    """Return PyTorch's kernel for a dispatch key, or a call of the next key's kernel."""
     try:
         kernel: Callable[..., Any] = operator.py_kernels[torch._ops.resolve_key(operator, key)]
     except (NotImplementedError, KeyError):
@@ -190,16 +190,16 @@ def _call_below(operator: Any, keys: Any, *arguments: Any, **keywords: Any) -> A
 
 def on_positions(
     function: Callable[..., Tensor],
-    places: Sequence[Tensor],
+    positions: Sequence[Tensor],
     buffers: Sequence[Any],
     scores: Tensor | None = None,
 ) -> Tensor:
-    """A function that `flex_attention` takes, of all positions.
+    """Call a function that `flex_attention` takes for all positions.
 
     Args:
-        places: the sequences, heads, queries and keys, as four vectors.
-        scores: its first argument, of all positions, if it changes scores.
-        buffers: its last arguments.
+        positions: the indices of sequences, heads, queries and keys, as four vectors.
+        scores: the scores of all positions, the first argument of a function that changes scores.
+        buffers: the last arguments of the function.
     """
     from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
     from torch.nn.attention.flex_attention import _vmap_for_bhqkv
@@ -207,13 +207,13 @@ def on_positions(
     first = () if scores is None else (scores,)
     every = _vmap_for_bhqkv(function, prefix=(0,) * len(first), suffix=(None,) * len(buffers))
     with TransformGetItemToIndex():
-        values: Tensor = every(*first, *places, *buffers)
+        values: Tensor = every(*first, *positions, *buffers)
     return values
 
 
 def offer_flex_attention(owns: Callable[[Tensor], bool]) -> None:
-    """Let `flex_attention` take tensors that `owns` accepts. PyTorch names the devices that it
-    knows, and has no gradient on the CPU."""
+    """Let `flex_attention` take tensors that `owns` accepts. PyTorch only accepts a fixed list of
+    devices, and has no gradient on the CPU."""
     from torch.nn.attention import flex_attention
 
     stock = flex_attention._validate_device
@@ -229,7 +229,7 @@ def block_masks_on(device: torch.device) -> AbstractContextManager[None]:
     """A context in which the block masks of `flex_attention` are on a device."""
     from torch.nn.attention.flex_attention import BlockMask
 
-    name = "kv_num_blocks"  # the tensor whose device is compared
+    name = "kv_num_blocks"  # PyTorch compares the device of this tensor
 
     def read(mask: Any) -> Tensor:
         blocks: Tensor = vars(mask)[name]
@@ -242,7 +242,7 @@ def block_masks_on(device: torch.device) -> AbstractContextManager[None]:
 
 
 def forget_dispatch(overload: Any) -> None:
-    """Clear the kernels that torch.compile's Python dispatcher has cached for an operator."""
+    """Clear the kernels that torch.compile's Python dispatcher caches for an operator."""
     overload._dispatch_cache.clear()
 
 
@@ -263,10 +263,10 @@ def remove_library(library: torch.library.Library) -> None:
 def random_states_offered(
     name: str, read: Callable[[], Any], write: Callable[[Any], object]
 ) -> Iterator[None]:
-    """A context in which `torch.random.fork_rng` and `torch.utils.checkpoint` keep the state of a
-    device's random numbers, of which `torch` has no module. They ask such a module (torch 2.15.0).
+    """A context in which `torch.random.fork_rng` and `torch.utils.checkpoint` keep the random state
+    of a device without a module in `torch`. Both read the state from such a module (torch 2.15.0).
 
-    `torch.get_device_module` keeps what it returned first, so the module is not asked for there.
+    `torch.get_device_module` caches its first result, so it must not be called with the module.
     """
     if hasattr(torch, name):
         yield
@@ -284,12 +284,12 @@ def random_states_offered(
 def autocast_offered(
     device_type: str, state: str, turned: Callable[[bool], object]
 ) -> Iterator[None]:
-    """A context in which `torch.autocast` takes a type of device for which PyTorch has none
+    """A context in which `torch.autocast` accepts a device type for which PyTorch has no autocast
     (torch 2.15.0).
 
     Args:
-        state: the type of device whose state of autocast is read and written instead.
-        turned: called with the new state, when autocast is turned on or off.
+        state: the device type whose autocast state is read and written instead.
+        turned: called with the new state when autocast is turned on or off.
     """
     names = ("is_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype")
     before = {name: getattr(torch, name) for name in (*names, "set_autocast_enabled")}
@@ -320,8 +320,8 @@ def autocast_offered(
 
 @contextmanager
 def foreach_offered(device_type: str) -> Iterator[None]:
-    """A context in which optimizers and `clip_grad_norm_` call operators of lists (`_foreach_`) on
-    a type of device, as on accelerators (torch 2.15.0)."""
+    """A context in which optimizers and `clip_grad_norm_` call `_foreach_` operators on a device
+    type, as on accelerators (torch 2.15.0)."""
     names = [f"_get_{kind}_kernels_supported_devices" for kind in ("foreach", "fused")]
     functions: dict[str, Any] = {
         name: partial(_with_device, getattr(_foreach_utils, name), device_type) for name in names
@@ -335,7 +335,7 @@ def _with_device(devices: Callable[[], list[str]], device_type: str) -> list[str
 
 
 def made_on_cpu() -> AbstractContextManager[None]:
-    """A context in which `torch.tensor(values, device=…)` makes a tensor on the CPU first, and then
+    """A context in which `torch.tensor(values, device=…)` first makes a tensor on the CPU, and then
     copies it in a call that dispatch modes see."""
     api = torch._C
     return with_setting(api._only_lift_cpu_tensors, api._set_only_lift_cpu_tensors, True)
@@ -353,8 +353,8 @@ def without_checks_of_values() -> Iterator[None]:
 
 
 def make_wrapper(cls: type[Tensor], described: torch.Tensor, device: torch.device) -> Any:
-    """A tensor of a class that has `__torch_dispatch__`, with the sizes, strides and dtype of
-    another one, and without memory."""
+    """Make a tensor of a class with `__torch_dispatch__`. It has the sizes, strides and dtype of
+    `described`, and no memory."""
     return torch.Tensor._make_wrapper_subclass(
         cls,
         described.shape,
@@ -369,7 +369,7 @@ def make_wrapper(cls: type[Tensor], described: torch.Tensor, device: torch.devic
 
 
 def key_set(*names: str) -> DispatchKeySet:
-    """The set of these dispatch keys."""
+    """Return a set of dispatch keys."""
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, names[0]))
     for name in names[1:]:
         keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
@@ -377,17 +377,17 @@ def key_set(*names: str) -> DispatchKeySet:
 
 
 def parse_key(name: str) -> Any:
-    """The dispatch key with this name, including keys that are not attributes of `DispatchKey`."""
+    """Return the dispatch key with a name, including keys that `DispatchKey` does not have."""
     return torch._C._dispatch_key_parse(name)
 
 
 def keys_after(key: Any) -> Any:
-    """The dispatch keys that come after a key, as a set."""
+    """Return the set of the dispatch keys after a key."""
     return torch._C._dispatch_keyset_full_after(key)
 
 
 def operators_with_kernel(key: str) -> frozenset[str]:
-    """The operators of aten that have a kernel at a dispatch key, as `name.overload`."""
+    """Return the aten operators with a kernel for a dispatch key, as `name.overload`."""
     return frozenset(
         name.removeprefix("aten::")
         for name in torch._C._dispatch_get_all_op_names()
@@ -416,15 +416,15 @@ def excluding_key(key: Any) -> AbstractContextManager[Any]:
 
 
 def asking_key(key: Any) -> AbstractContextManager[Any]:
-    """A context in which a key that this thread includes is not excluded. In functions that
-    `calls_through` calls, all keys above it are excluded."""
+    """A context in which a dispatch key that this thread includes is not excluded. Functions that
+    `calls_through` calls exclude all keys above their own."""
     included = torch._C._dispatch_tls_local_include_set()
     excluded = torch._C._dispatch_tls_local_exclude_set()
     return torch._C._ForceDispatchKeyGuard(included, excluded.remove(key))
 
 
 def fresh_dispatch_state() -> DispatchState:
-    """The dispatcher state of a new thread, which is the state in which a user's call starts."""
+    """Return the dispatcher state of a new thread, in which calls of users start."""
     sets: list[Any] = []
 
     def read() -> None:
@@ -438,7 +438,7 @@ def fresh_dispatch_state() -> DispatchState:
 
 
 def dispatching_from(state: DispatchState) -> AbstractContextManager[Any]:
-    """A context that uses the given dispatcher state."""
+    """A context with this dispatcher state."""
     return torch._C._ForceDispatchKeyGuard(*state)
 
 
@@ -448,8 +448,8 @@ def without_modes() -> AbstractContextManager[Any]:
 
 
 def _holds_tensors(type_: type) -> bool:
-    """Return whether tensors of a class hold others, and its `__torch_dispatch__` computes with
-    these. DTensor only calls the operator again."""
+    """Return whether tensors of a class hold inner tensors with which its `__torch_dispatch__`
+    computes. DTensor only calls the operator again."""
     distributed = sys.modules.get("torch.distributed.tensor")
     is_distributed = distributed is not None and issubclass(type_, distributed.DTensor)
     return hasattr(type_, "__tensor_flatten__") and not is_distributed
@@ -474,7 +474,7 @@ class _Watching(TorchDispatchMode):
 
 
 _IN_PLACE = {name for name in dir(operator) if re.fullmatch(r"__i(?!nv|ndex)\w+__", name)}
-"""`__iadd__` and the like."""
+"""Names of in-place operators, such as `__iadd__`."""
 
 
 class _WritingToHolders(TorchFunctionMode):
@@ -491,8 +491,8 @@ class _WritingToHolders(TorchFunctionMode):
 
 
 def writing_to_holders() -> AbstractContextManager[Any]:
-    """A context in which operators may write to tensors that hold others, within `calls_through`.
-    Functionalization refuses them, so the class of such a tensor gets the operands as they are."""
+    """A context inside `calls_through` in which operators may write to tensors that hold others.
+    Functionalization rejects these writes, so such a tensor's class gets the original operands."""
     return _WritingToHolders()
 
 
@@ -509,48 +509,48 @@ def _dispatched(dispatch: Callable[..., Any], func: Any, arguments: Any, keyword
 def calls_through(
     around: Callable[..., Any], inside: Callable[..., Any] = _dispatched
 ) -> AbstractContextManager[Any]:
-    """A context in which `around(overload, arguments, keywords)` makes each call that comes out of
-    autograd and functionalization, in this thread and those that work for it.
+    """A context in which `around(overload, arguments, keywords)` makes each call below autograd and
+    functionalization, in this thread and in autograd's threads for it.
 
     Args:
         inside: `inside(dispatch, overload, arguments, keywords)` makes a call with a tensor that
-            holds others, by `dispatch(arguments, keywords)`; `around` then makes the calls with the
-            inner ones.
+            holds inner tensors, by `dispatch(arguments, keywords)`. `around` then makes the calls
+            with the inner tensors.
     """
     return _Watching(around, inside)
 
 
 def dispatch_mode() -> str | None:
-    """The name of a dispatch mode that is on in this thread, such as FlopCounterMode; None if none
-    is.
+    """Return the name of an active dispatch mode of this thread, such as FlopCounterMode; None if
+    there is none.
 
-    Modes in which PyTorch and this project trace do not count.
+    Tracing modes of PyTorch and of this project do not count.
     """
     if not torch._C._len_torch_dispatch_stack():
         return None
     for mode in _get_current_dispatch_mode_stack():  # type: ignore[no-untyped-call]
         if type(mode) is not _Watching and not mode.is_infra_mode():
-            return type(mode).__name__.removeprefix("_")  # its class may be private
+            return type(mode).__name__.removeprefix("_")  # the class may be private
     return None
 
 
 def sequence_number() -> int:
-    """The number of the next node of autograd that this thread makes."""
+    """Return the number of the next autograd node that this thread makes."""
     return torch._C._autograd._get_sequence_nr()
 
 
 def running_node() -> int | None:
-    """The number of the node of autograd whose backward this thread runs; None outside a backward.
+    """Return the number of the autograd node that this thread runs; None outside a backward.
 
-    Nodes that add to `.grad` have no number of their own, but a very large one.
+    All nodes that add to `.grad` have the same, very large number.
     """
     node: Any = torch._C._current_autograd_node()
     return None if node is None else int(node._sequence_nr())
 
 
 def running_formula() -> str:
-    """The name of the node of autograd whose backward this thread runs, such as
-    `LinalgSvdBackward0`; empty outside a backward."""
+    """Return the name of the autograd node that this thread runs, such as `LinalgSvdBackward0`;
+    empty outside a backward."""
     node: Any = torch._C._current_autograd_node()
     return "" if node is None else str(node.name())
 
@@ -558,8 +558,8 @@ def running_formula() -> str:
 def functions_applied_to(
     replacement: Callable[[Tensor], Tensor],
 ) -> AbstractContextManager[None]:
-    """A context in which every `torch.autograd.Function` is applied to other tensors in the places
-    of some. `TorchFunctionMode` does not see these calls."""
+    """A context in which every `torch.autograd.Function` is applied to the replacements of its
+    tensors. `TorchFunctionMode` does not see these calls."""
     function: Any = torch.autograd.Function
     stock = vars(function)["apply"]
 
@@ -585,21 +585,21 @@ def without_saved_tensors_hooks() -> Iterator[None]:
             api._push_saved_tensors_default_hooks(pack, unpack)
 
 
-# ---- what autograd recorded ----
+# ---- the graph of autograd ----
 
 _SAME_ROWS = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0", "AliasBackward0")
-"""Nodes whose results have the elements of their operand in the same order."""
+"""Nodes whose result has the elements of the operand in the same order."""
 _CAST = "ToCopyBackward0"
 
 
 def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The operands of the `aten::mm` that made a matrix, which may have been viewed, and cast once.
+    """Return the operands of the `aten::mm` that computed a matrix, perhaps viewed and cast once.
 
-    They are those that autograd saved. Nothing is kept alive for this, and an operand that was
-    written to since is an error.
+    The operands are the tensors that autograd saved. Nothing else keeps them alive, and an operand
+    that was written to later is an error.
 
     Raises:
-        LookupError: it is not such a result, or not only that; the message says why.
+        LookupError: the matrix is not only the result of `aten::mm`; the message says why.
     """
     node = matrix.grad_fn
     if node is None or not torch.is_grad_enabled():
@@ -632,15 +632,15 @@ def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def transpose_of(matrix: torch.Tensor) -> torch.Tensor:
-    """`matrix.t()`, or the leaf whose transpose the matrix is.
+    """Return `matrix.t()`, or the leaf whose transpose the matrix is.
 
-    A backward then returns the leaf's gradient itself. Through two transposes it would be a view of
-    a view, and torch_xla would compute and keep both views as long as it is alive.
+    A backward then returns the leaf's gradient itself. With two transposes, the gradient would be a
+    view of a view, and torch_xla would compute and keep both views while the gradient is alive.
     """
     node: Any = matrix.grad_fn
     if node is not None and node.name() == "TBackward0":
         leaf = getattr(node.next_functions[0][0], "variable", None)
-        # `leaf.data = …` gives a leaf other data, which the matrix does not see.
+        # `leaf.data = …` gives a leaf new memory, which the matrix does not share.
         if isinstance(leaf, torch.Tensor) and torch._C._is_alias_of(matrix, leaf):  # type: ignore[attr-defined]
             return leaf
     return matrix.t()
@@ -650,23 +650,23 @@ def transpose_of(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def stands_for_a_tensor(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor represents a real one while torch.compile traces."""
+    """Return whether a tensor stands for a real tensor while torch.compile traces."""
     return isinstance(tensor, FunctionalTensor | FakeTensor)
 
 
 def is_not_persistent(module: torch.nn.Module, buffer: str) -> bool:
-    """Return whether the `state_dict` of a module leaves out the buffer of this name."""
+    """Return whether the `state_dict` of a module leaves out a buffer."""
     owner, _, leaf = buffer.rpartition(".")
     return leaf in module.get_submodule(owner)._non_persistent_buffers_set
 
 
 def functional(tensor: torch.Tensor) -> torch.Tensor:
-    """A backend's tensor, as functionalization sees it."""
+    """Wrap a backend's tensor for functionalization."""
     return torch._to_functional_tensor(tensor)
 
 
 def functionalized(tensor: torch.Tensor) -> torch.Tensor:
-    """The backend's tensor of one that functionalization sees, with all that was written to it."""
+    """Return the backend's tensor in a functional tensor, after applying all writes to it."""
     if not torch._is_functional_tensor(tensor):
         return tensor
     torch._functionalize_sync(tensor)
@@ -674,43 +674,43 @@ def functionalized(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def without_writes(tensor: torch.Tensor) -> torch.Tensor:
-    """The backend's tensor of one that functionalization sees, without what was written to a tensor
-    that it is a view of. Nothing is computed."""
+    """Return the backend's tensor in a functional tensor, without applying pending writes to its
+    base. Nothing is computed."""
     if not torch._is_functional_tensor(tensor):
         return tensor
     return torch._from_functional_tensor(tensor)
 
 
 def base_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor that this one is a view of, or the tensor itself if it is not a view."""
+    """Return the base of a view, or the tensor itself if it is not a view."""
     return tensor if tensor._base is None else tensor._base
 
 
 def was_written(tensor: torch.Tensor) -> bool:
-    """Return whether an operation in place has written to a tensor since it was made."""
+    """Return whether an in-place operation has written to a tensor."""
     return not tensor.is_inference() and tensor._version > 0
 
 
 def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:
-    """A context in which writing to a tensor does not raise the version that autograd checks."""
+    """A context in which writes to a tensor do not raise the version that autograd checks."""
     return grad_mode._unsafe_preserve_version_counter(tensor)
 
 
 def share_memory(tensors: Sequence[torch.Tensor]) -> bool:
-    """Return whether writing to one of the tensors may change another one. Dynamo, which cannot
-    trace this, checks it by itself."""
+    """Return whether tensors share memory, so that a write to one tensor may change another. Dynamo
+    cannot trace this, and has its own check."""
     if torch.compiler.is_compiling():
         return False
     return len({tensor.untyped_storage()._cdata for tensor in tensors}) < len(tensors)
 
 
 def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """`tensor.copy_(value)`, after which the tensor of a lazy backend is as new as after any other
-    operation in place.
+    """Copy a value to a tensor as `tensor.copy_(value)` does. A tensor of a lazy backend gets a new
+    number, as after any other in-place operation.
 
-    `copy_` on torch_xla (2.9) keeps the number of the tensor, by which the results of a graph are
-    ordered. XLA gives the buffers of arguments to results in this order, so the buffers of
-    parameters and of an optimizer's state would change places, which takes copies.
+    `copy_` on torch_xla (2.9) keeps the number of the tensor, and torch_xla orders the results of a
+    graph by these numbers. XLA assigns the buffers of arguments to results in this order, so
+    parameters and an optimizer's state would swap buffers, which takes copies.
     """
     if (
         torch.compiler.is_compiling()
@@ -733,10 +733,10 @@ def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
 
 
 def renew(tensor: torch.Tensor) -> None:
-    """Make a tensor of a lazy backend as new as `assign` does, with the value that it has.
+    """Give a tensor of a lazy backend a new number, as `assign` does, and keep its value.
 
-    It is no longer a view of its base: torch_xla computes and keeps a base as long as there is a
-    view of it. Nobody can see this, as tensors that share memory with others stay as they are.
+    The tensor is no longer a view of its base, which torch_xla computes and keeps as long as the
+    base has views. Users cannot observe this: tensors that share memory are not changed.
     """
     if (
         torch._is_functional_tensor(tensor)
@@ -750,24 +750,24 @@ def renew(tensor: torch.Tensor) -> None:
 def owns_memory(tensor: torch.Tensor) -> bool:
     """Return whether no other tensor shares the memory of a tensor."""
     storage = tensor.untyped_storage()
-    here = 1  # `storage` itself
-    return bool(torch._C._storage_Use_Count(storage._cdata) == here + 1)
+    own_reference = 1  # `storage` itself
+    return bool(torch._C._storage_Use_Count(storage._cdata) == own_reference + 1)
 
 
 def assign_all(tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
-    """`assign` the results of an operator to those of its operands that they replace.
+    """`assign` the results of an operator to the operands that they replace.
 
     Args:
-        tensors: in the order of the operands, so that each result takes the place of its operand in
-            memory: torch_xla numbers the arguments of a graph from the last operand to the first.
-            No two of them share memory.
+        tensors: the replaced operands, in the operator's order and without shared memory. Each
+            result then gets the memory of its operand, because torch_xla numbers the arguments of a
+            graph from the last operand to the first.
     """
     for tensor, value in zip(reversed(tensors), reversed(values), strict=True):
         assign(tensor, value)
 
 
 def printing(text_of: Callable[[Any], str | None]) -> AbstractContextManager[None]:
-    """A context in which a tensor prints as `text_of` says; as always where that is None."""
+    """A context in which tensors print as `text_of(tensor)`, or as usual if that is None."""
     original = torch._tensor_str._str
 
     def text(self: Any, *, tensor_contents: Any = None) -> str:
@@ -780,7 +780,7 @@ def printing(text_of: Callable[[Any], str | None]) -> AbstractContextManager[Non
 
 
 def is_transformed() -> bool:
-    """Return whether a torch.func transform or forward-mode differentiation is active."""
+    """Return whether a torch.func transform or forward-mode AD is active."""
     return (
         forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
     )
@@ -789,7 +789,7 @@ def is_transformed() -> bool:
 def is_batched(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is a batch of `torch.autograd.grad(…, is_grads_batched=True)`.
 
-    `is_transformed` does not see this older form of vmap.
+    `is_transformed` does not detect this older form of vmap.
     """
     return torch._C._functorch.is_legacy_batchedtensor(tensor)
 
@@ -798,8 +798,8 @@ def is_batched(tensor: torch.Tensor) -> bool:
 def untransformed() -> Iterator[None]:
     """A context outside all transforms of torch.func and batched gradients.
 
-    Tensors that no transform has wrapped can require gradients there, and random numbers can be
-    drawn, which vmap refuses.
+    In it, tensors that no transform has wrapped can require gradients, and random numbers can be
+    drawn, which vmap rejects.
     """
     with (
         pyfunctorch.temporarily_clear_interpreter_stack(),
@@ -812,9 +812,9 @@ def untransformed() -> Iterator[None]:
 
 
 def keep_dynamo_out(kernel: Callable[..., Any]) -> None:
-    """Make Dynamo run a kernel and its callees without tracing them, as it does for C++ kernels.
+    """Make Dynamo run a kernel and its callees without tracing them, as C++ kernels.
 
-    Otherwise Dynamo would trace their frames if an operator is called from a frame that it skipped.
+    Otherwise Dynamo traces their frames if an operator is called from a frame that Dynamo skipped.
     """
     skipped = eval_frame._FrameExecStrategy(
         eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
@@ -824,8 +824,8 @@ def keep_dynamo_out(kernel: Callable[..., Any]) -> None:
 
 @contextmanager
 def exporting() -> Iterator[None]:
-    """A context in which `torch.compiler.is_exporting()` is true, and in which functions of
-    `torch.compiler.nested_compile_region` are called as they are, where PyTorch starts Dynamo."""
+    """A context in which `torch.compiler.is_exporting()` is True, and in which functions with
+    `torch.compiler.nested_compile_region` are called directly. PyTorch would start Dynamo."""
     regions = import_module("torch._higher_order_ops.invoke_subgraph")
     with (
         with_attributes(torch.compiler, _is_compiling_flag=True, _is_exporting_flag=True),
@@ -836,15 +836,15 @@ def exporting() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class SizeGuard:
-    """A condition that symbolic sizes have to meet."""
+    """A condition that symbolic sizes must meet."""
 
     text: str
-    place: str
-    """`file:line: ` of the calling code of the user; empty if there is none."""
+    location: str
+    """`file:line: ` of the user's code that caused the guard; empty if there is none."""
 
 
 class SizeSymbols:
-    """Symbols in place of sizes, and the guards that PyTorch has recorded about them."""
+    """Symbolic sizes, and the guards that PyTorch records about them."""
 
     def __init__(self) -> None:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -853,10 +853,10 @@ class SizeSymbols:
 
         class Symbols(ShapeEnv):
             def _log_guard(self, prefix: str, g: Any, forcing_spec: bool) -> None:
-                # Before it broadcasts, PyTorch asks whether a size is 0 or 1.
+                # Before broadcasting, PyTorch checks whether a size is 0 or 1.
                 if not (g.is_Relational and g.rel_op == "!=" and g.rhs in (0, 1)):
-                    place = call_site(sys._getframe())
-                    guards.append(SizeGuard(_python_text(g), f"{place}: " if place else ""))
+                    line = call_site(sys._getframe())
+                    guards.append(SizeGuard(_python_text(g), f"{line}: " if line else ""))
                 super()._log_guard(prefix, g, forcing_spec)
 
             def evaluate_expr(self, orig_expr: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -868,10 +868,10 @@ class SizeSymbols:
         self._env = Symbols()
 
     def add(self, name: str, example: int, least: int, largest: int | None) -> torch.SymInt:
-        """A new size.
+        """Add a symbolic size.
 
         Args:
-            example: PyTorch decides with this what it cannot decide for all sizes.
+            example: the size with which PyTorch decides conditions that depend on the size.
         """
         from torch._dynamo.source import ConstantSource
         from torch.fx.experimental.symbolic_shapes import DimDynamic, StrictMinMaxConstraint
@@ -891,8 +891,8 @@ _FOR_ALL_SIZES: list[bool] = []
 
 
 def for_all_sizes() -> AbstractContextManager[object]:
-    """A context in which PyTorch decides nothing with an example size: a decision about a symbolic
-    size is an UnsupportedCallError."""
+    """A context in which PyTorch uses no example sizes: a condition that is not the same for all
+    sizes raises UnsupportedCallError."""
     return with_last(_FOR_ALL_SIZES, True)
 
 
@@ -903,12 +903,12 @@ def _python_text(expression: Any) -> str:
 
 
 def text_of_size(size: torch.SymInt | torch.SymFloat) -> str:
-    """A size as an expression of Python."""
+    """Write a size as a Python expression."""
     return _python_text(size.node.expr)
 
 
 def is_key(value: Any) -> bool:
-    """Return whether a value is a symbolic size that can be a key; see `hashable_sizes`."""
+    """Return whether a value is a symbolic size that can be hashed; see `hashable_sizes`."""
     if not isinstance(value, torch.SymInt | torch.SymFloat):
         return False
     try:
@@ -919,34 +919,34 @@ def is_key(value: Any) -> bool:
 
 
 def example_of(size: torch.SymInt) -> int:
-    """The size that PyTorch decides with."""
+    """Return the example with which PyTorch decides conditions on a size."""
     return int(size.node.hint)
 
 
 def bounds_of(size: torch.SymInt) -> tuple[int, int | None]:
-    """The smallest and the largest size that it can be; None if there is no largest one."""
+    """Return the least and the greatest value of a size; None if it has no upper bound."""
     bounds = size.node.shape_env.bound_sympy(size.node.expr)
     return int(bounds.lower), int(bounds.upper) if bounds.upper.is_Integer else None
 
 
 def python_kernels() -> AbstractContextManager[Any]:
-    """A context in which operators with kernels in Python use these. Kernels in C++ are often for
-    sizes that are numbers."""
+    """A context in which operators use their Python kernels, if they have any. Many C++ kernels do
+    not accept symbolic sizes."""
     from torch._dispatch.python import enable_python_dispatcher
 
     return enable_python_dispatcher()
 
 
 _DECOMPOSED_EARLY = ("dropout", "gru", "lstm", "native_batch_norm")
-"""Operators that `python_kernels` decompose before a kernel of a backend is called."""
+"""Operators that `python_kernels` decomposes before a kernel of a backend is called."""
 _UPSAMPLING = ("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
-"""More such operators. Where sizes vary they stay decomposed: their kernels in C++ take numbers."""
+"""More such operators. Symbolic sizes need the decomposition: the C++ kernels take numbers."""
 
 
 @contextmanager
 def decomposed_late(names: Sequence[str] = _DECOMPOSED_EARLY) -> Iterator[None]:
-    """A context in which `python_kernels` leave some operators to a kernel of the backend."""
-    all_decompositions()  # without their kernels, PyTorch takes these operators for others
+    """A context in which `python_kernels` leaves operators to a kernel of the backend."""
+    all_decompositions()  # must be read before: without their kernels, PyTorch selects others
     packets = [getattr(torch.ops.aten, name) for name in names]
     overloads = [getattr(packet, name) for packet in packets for name in packet.overloads()]
     keys = [parse_key(key) for key in ("Autograd", "CompositeImplicitAutograd")]
@@ -965,7 +965,7 @@ def decomposed_late(names: Sequence[str] = _DECOMPOSED_EARLY) -> Iterator[None]:
 
 @contextmanager
 def hashable_sizes() -> Iterator[None]:
-    """A context in which symbolic sizes can be keys: equal ones are those of equal expressions."""
+    """A context in which symbolic sizes are hashable, by their expressions."""
 
     def hashed(size: Any) -> int:
         return hash((id(size.node.shape_env), size.node.expr))
@@ -978,8 +978,8 @@ def hashable_sizes() -> Iterator[None]:
 
 
 def resize_out(out: Tensor, shape: torch.Size) -> None:
-    """Give a tensor that was passed as `out=` the shape of the result, with PyTorch's warning if it
-    has another one and elements."""
+    """Resize a tensor that was passed as `out=` to the shape of the result. PyTorch warns if the
+    tensor has elements and another shape."""
     wrappers._maybe_resize_out(out, shape)
 
 
@@ -992,16 +992,16 @@ def is_metadata_check(target: Any) -> bool:
 
 
 TENSOR_OF_TENSORS = torch._refs.tensor
-"""Dynamo writes it for `torch.tensor` of a list that contains tensors or sizes."""
+"""The function in graphs of Dynamo for `torch.tensor` of a list that contains tensors or sizes."""
 
 
 def device_constructors() -> frozenset[Any]:
-    """The functions that make tensors and take `device`."""
+    """Return the functions that make tensors and take `device`."""
     return frozenset({*_device_constructors(), TENSOR_OF_TENSORS})
 
 
 def enters_autocast(target: Any) -> bool:
-    """Return whether a call in a graph of Dynamo enters autocast of a type of device."""
+    """Return whether a call in a graph of Dynamo enters autocast of a device type."""
     return target is autocast_mode._enter_autocast
 
 
@@ -1011,36 +1011,36 @@ def below_autograd() -> AbstractContextManager[Any]:
 
 
 tensor_from_dlpack: Callable[[Any], Tensor] = torch._C._from_dlpack
-"""A tensor that shares the memory of a DLPack capsule. `torch.utils.dlpack.from_dlpack` does the
-same, after looking for other objects (2.14)."""
+"""Make a tensor that shares the memory of a DLPack capsule. `torch.utils.dlpack.from_dlpack` does
+the same after checking for other kinds of objects (2.14)."""
 
 
 def version_of(tensor: Tensor) -> int:
-    """The number of writes to a tensor that autograd has seen; 0 for tensors of inference mode."""
+    """Return the number of writes to a tensor that autograd counts; 0 for inference tensors."""
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
 def storage_key(tensor: Tensor) -> int:
-    """A number that tensors which share memory have in common."""
+    """Return a number that is equal for tensors that share memory."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def refuse_access(tensor: Tensor, message: str) -> None:
-    """Let PyTorch raise an error with this message for what reads or writes a tensor's storage.
-    Arrays of NumPy that share its memory still can."""
+    """Let PyTorch raise an error with this message when an operator accesses a tensor's storage.
+    NumPy arrays that share the memory can still access it."""
     torch._C._set_storage_data_ptr_access_error_msg(storage_key(tensor), message)
 
 
 def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
-    """Fake tensors of the trace of torch.compile that is running, on another device, in the places
-    of tensors. Fakes of tensors that share memory share it too."""
+    """Return values with fake tensors on another device instead of tensors, for the running trace
+    of torch.compile. Fakes of tensors that share memory share memory too."""
     context = TracingContext.try_get()
     assert context is not None
     mode = context.fake_mode
     assert mode is not None
     storages: dict[int, torch.UntypedStorage] = {}
-    inner = (each for value in values for _, each in inner_tensors("", value))
-    sharing = Counter(storage_key(each) for each in inner if isinstance(each, Tensor))
+    inner = (tensor for value in values for _, tensor in inner_tensors("", value))
+    sharing = Counter(storage_key(tensor) for tensor in inner if isinstance(tensor, Tensor))
 
     def fake(name: str, value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -1054,7 +1054,7 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
             described.set_(storage, int(value.storage_offset()), tuple(size), tuple(stride))
             made: Any = FakeTensor(mode, described, device)
             made.requires_grad_(value.requires_grad)
-        # AOTAutograd hides writes to leaves from autograd. Views of one base would differ in bases.
+        # AOTAutograd hides writes to leaves from autograd. Shared memory needs one common base.
         if not value.is_leaf and sharing[storage_key(value)] == 1:
             with without_modes(), torch.set_grad_enabled(True):
                 made = made.view_as(made)
@@ -1068,14 +1068,14 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
 PRODUCTS_OF_LISTS = frozenset(
     [torch._foreach_mul, torch._foreach_mul_, torch._foreach_div, torch._foreach_div_]
 )
-"""Functions of lists of tensors that take one number for all, or a tensor in its place."""
+"""Functions of lists of tensors that take one factor for all, a number or a tensor."""
 
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """A context in which graphs are compiled outside of a trace of torch.compile, also where
-    PyTorch 2.10 has left the trace's fake mode active. No other thread traces meanwhile:
-    AOTAutograd replaces methods of modules in the whole process."""
+    """A context in which graphs are compiled outside of a trace of torch.compile, even if PyTorch
+    2.10 has left the trace's fake mode active. No other thread may trace at the same time, because
+    AOTAutograd replaces methods of modules for the whole process."""
     from torch._dynamo.convert_frame import compile_lock
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -1092,22 +1092,21 @@ def compile_ahead(
     runs_here: bool,
     sources: Sequence[str],
 ) -> Callable[..., Any]:
-    """AOTAutograd: the forward and the backward of a graph of Dynamo, each compiled.
+    """Compile the forward and the backward of a graph of Dynamo with AOTAutograd.
 
-    A forward is run again in the backward only for the user's checkpointing, and for views of
-    inputs.
+    The backward recomputes the forward only for the user's checkpointing and for views of inputs.
 
     Args:
-        compile_graph: takes a graph, fake tensors, and `returned`: of a forward with a backward,
-            how many results are returned; the following ones are saved for the backward. Except
-            for a backward, it takes `written`: the positions of the inputs that are written to,
-            which the graph returns first.
+        compile_graph: takes a graph, fake tensors, and `returned`: for a forward with a backward,
+            the number of results that are returned; the remaining results are saved for the
+            backward. Except for a backward, it takes `written`: the positions of the inputs that
+            are written to, whose new values the graph returns first.
         runs_here: True for programs of this package. Their backward may draw random numbers of the
-            forward a second time, by operators that keep the state of the generator. They make the
-            tokens of effects, which are inputs and results otherwise. Their backward takes None for
-            a result that has no gradient, where autograd would make zeros.
-        sources: Dynamo's source of each input, and of each tensor that a tensor subclass holds. The
-            inputs of the compiled graphs have theirs under `SOURCE` in `meta`.
+            forward again, by operators that keep the state of the generator. They make effect
+            tokens themselves, which otherwise are inputs and results. Their backward takes None for
+            a result without a gradient, for which autograd would make zeros.
+        sources: Dynamo's source of each input, and of each inner tensor of a tensor subclass. The
+            inputs of the compiled graphs have their source under `SOURCE` in `meta`.
     """
     from torch._functorch import config
     from torch._functorch.aot_autograd import aot_module_simplified  # takes a second to import
@@ -1121,8 +1120,8 @@ def compile_ahead(
         results = joint.graph.output_node().meta["desc"]
         changed = {getattr(result, "mutated_input", None) for result in results} - {None}
         for node in joint.graph.nodes:
-            # The backward has other values of inputs that the graph writes to, as batch norm does.
-            reads_changed = any(each.meta.get("desc") in changed for each in node.all_input_nodes)
+            # In the backward, inputs that the graph writes to, as in batch norm, have new values.
+            reads_changed = any(n.meta.get("desc") in changed for n in node.all_input_nodes)
             draws = torch.Tag.nondeterministic_seeded in tags_of(node.target)
             if "recompute" in node.meta and (reads_changed or (draws and not runs_here)):
                 for saved in (node, *node.users):
@@ -1142,14 +1141,14 @@ def compile_ahead(
         _note_sources(gm.graph, names, is_backward=True)
         return compile_graph(gm, example_inputs, returned=None)
 
-    # A backward that cannot be compiled is to be known before the forward runs.
+    # A backward that cannot be compiled must raise its error before the forward runs.
     settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": runs_here}
     with (
         config.patch(settings),
-        # Other operators keep their decompositions: that of batch norm returns its averages.
+        # Not for all operators: the decomposition of batch norm, for example, returns its averages.
         decomposed_late(_UPSAMPLING),
         _no_donated_buffers(),
-        # Overload packets and torchao 0.18 print tensors, which would be copied to the CPU.
+        # Overload packets and torchao 0.18 print tensors, which would copy them to the CPU.
         with_attributes(FunctionalTensor, __repr__=object.__repr__),
     ):
         made: Callable[..., Any] = aot_module_simplified(
@@ -1172,29 +1171,29 @@ def compile_ahead(
 
 
 def _leave_gradients_out(results: Sequence[Any]) -> None:
-    """Let autograd pass None to the backward of a graph of AOTAutograd for results that have no
-    gradient. AOTAutograd cannot take apart None for a tensor subclass, and compiled autograd traces
-    operators with it."""
+    """Let autograd pass None to the backward of a graph of AOTAutograd for results without a
+    gradient. This does not work for tensor subclasses, which AOTAutograd flattens, and for compiled
+    autograd, which traces operators with the gradients."""
     from torch._dynamo import compiled_autograd, config
 
     tensors = [result for result in results if isinstance(result, Tensor)]
     is_plain = all(type(tensor) is Tensor for tensor in tensors)
-    # If the setting is on, a backward that is called later may be traced.
+    # If the setting is on, a later call of the backward may be traced.
     is_traced = compiled_autograd.compiled_autograd_enabled or config.compiled_autograd
     if not is_plain or is_traced:
         return
     for tensor in tensors:
         node: Any = tensor.grad_fn
-        if hasattr(getattr(node, "_forward_cls", None), "_aot_id"):  # all results have this one
+        if hasattr(getattr(node, "_forward_cls", None), "_aot_id"):  # all results share this node
             node.set_materialize_grads(False)
             return
 
 
 def not_traced(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    """A function of a list, as AOTAutograd calls it, that Dynamo does not trace.
+    """Wrap a function of a list, as AOTAutograd calls it, so that Dynamo does not trace it.
 
-    PyTorch 2.10 copies attributes from it to what AOTAutograd makes of it, and would then call the
-    attribute that `torch.compiler.disable` has added, which is the function itself.
+    PyTorch 2.10 copies the attributes of the function to AOTAutograd's wrapper, and would call the
+    attribute that `torch.compiler.disable` adds, which is the function itself.
     """
     run: Any = torch.compiler.disable(function)
     vars(run).pop("_torchdynamo_orig_callable", None)
@@ -1203,8 +1202,8 @@ def not_traced(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], An
 
 
 def input_sources(graph: torch.fx.Graph) -> list[str]:
-    """The expressions by which Dynamo has read the inputs of its graph, such as `L['x']`; empty for
-    inputs without one."""
+    """Return the expressions by which Dynamo read the inputs of its graph, such as `L['x']`; empty
+    for inputs without one."""
     return [_source(node) for node in graph.find_nodes(op="placeholder")]
 
 
@@ -1214,9 +1213,9 @@ def _source(node: torch.fx.Node) -> str:
 
 
 def _note_sources(traced: torch.fx.Graph, sources: list[str], *, is_backward: bool) -> None:
-    """Note the sources of tensors on the inputs of a graph that AOTAutograd has made, which are
-    called `primals_1` or, without a backward, `arg0_1` (PyTorch 2.14). If AOTAutograd has other
-    inputs than Dynamo, such as one for tensors that share memory, sources are cleared."""
+    """Record the sources of tensors on the inputs of a graph of AOTAutograd, which are called
+    `primals_1` or, without a backward, `arg0_1` (PyTorch 2.14). If AOTAutograd's inputs differ from
+    Dynamo's, as for tensors that share memory, `sources` is cleared."""
     numbered: dict[int, torch.fx.Node] = {}
     for node in traced.find_nodes(op="placeholder"):
         match = re.fullmatch(r"primals_(\d+)|arg(\d+)_1", node.name)
@@ -1229,7 +1228,7 @@ def _note_sources(traced: torch.fx.Graph, sources: list[str], *, is_backward: bo
 
 
 SOURCE = "composites_source"
-"""The key under which inputs of AOTAutograd's graphs note Dynamo's source."""
+"""The key of Dynamo's source in `meta` of the inputs of AOTAutograd's graphs."""
 
 
 def is_token(operator: Any) -> bool:
@@ -1239,7 +1238,7 @@ def is_token(operator: Any) -> bool:
 
 
 def is_check_of_errors(operator: Any) -> bool:
-    """Return whether an operator raises an error for the state that LAPACK has returned."""
+    """Return whether an operator raises an error for a status that LAPACK returned."""
     return operator is torch.ops.aten._linalg_check_errors.default
 
 
@@ -1251,17 +1250,17 @@ def restarts_trace(error: Exception) -> bool:
 
 
 def _no_donated_buffers() -> AbstractContextManager[None]:
-    """A context in which a backward does not reuse the memory of saved tensors, so that it may run
-    again. PyTorch 2.15 refuses a second run if there are such tensors, even if its option
-    `donated_buffer` is off while it compiles."""
+    """A context in which a backward does not reuse the memory of saved tensors, so that it can run
+    again. With such tensors, PyTorch 2.15 rejects a second run, even if its option
+    `donated_buffer` is off during compilation."""
     from torch._functorch._aot_autograd import graph_compile
 
     return with_attributes(graph_compile, collect_bw_donated_buffer_idxs=lambda *_: [])
 
 
 def _view_inputs_again(joint: torch.fx.Graph) -> None:
-    """Let the backward in a graph of both directions make its own views of inputs, such as those of
-    transposed weights, so that autograd saves the inputs."""
+    """Let the backward part of a joint graph make its own views of inputs, such as transposed
+    weights, so that autograd saves the inputs instead of the views."""
     nodes = list(joint.nodes)
     is_forward = [node.meta.get("partitioner_tag") == "is_forward" for node in nodes]
     if not any(is_forward):
@@ -1285,17 +1284,17 @@ def _view_inputs_again(joint: torch.fx.Graph) -> None:
 
 
 def is_full_graph() -> bool:
-    """Return whether the trace of torch.compile that is running is one of `fullgraph=True`."""
+    """Return whether the running trace of torch.compile has `fullgraph=True`."""
     from torch._dynamo.symbolic_convert import InstructionTranslator
 
     return bool(InstructionTranslator.current_tx().one_graph)
 
 
 def backend_of_name(name: str) -> Any:
-    """A backend of Dynamo.
+    """Return the backend of Dynamo with a name.
 
     Raises:
-        LookupError: no package has announced one of this name.
+        LookupError: no package has registered a backend of this name.
     """
     from torch._dynamo import list_backends, lookup_backend
     from torch._dynamo.exc import InvalidBackend
@@ -1303,8 +1302,8 @@ def backend_of_name(name: str) -> Any:
     try:
         backend = lookup_backend(name)
     except InvalidBackend:
-        known = ", ".join(list_backends())
-        raise LookupError(f"there is no backend {name!r}; there are: {known}") from None
+        names = ", ".join(list_backends())
+        raise LookupError(f"there is no backend {name!r}; there are: {names}") from None
     if name != "inductor":
         return backend
 
@@ -1316,7 +1315,7 @@ def backend_of_name(name: str) -> Any:
 
 
 def dynamo_backend() -> Any:
-    """The backend for which Dynamo traces, as it was registered."""
+    """Return the backend for which Dynamo traces, without wrappers."""
     from torch._dynamo.symbolic_convert import InstructionTranslator
 
     backend: Any = InstructionTranslator.current_tx().output.compiler_fn

@@ -1,18 +1,18 @@
-"""Attention in blocks of queries and keys, forward and backward, which never holds all scores.
+"""Attention in blocks of queries and keys, forward and backward, without holding all scores.
 
 Dao et al., "FlashAttention" (2022), and Rabe and Staats, "Self-attention Does Not Need O(n^2)
 Memory" (2021). The scores of one block of queries and one block of keys are computed at a time. The
-forward keeps for each row the maximum and the sum of exponentials so far; the backward computes the
-probabilities again, from `log_sum_exp` where rows have several blocks of keys. Blocks that
-`is_causal` masks completely are skipped.
+forward keeps the running maximum and sum of exponentials of each row. The backward recomputes the
+probabilities, from `log_sum_exp` if rows have several blocks of keys. Blocks that `is_causal` masks
+completely are skipped.
 
-A `log_sum_exp` of 1,000 has an error of up to 3e-5 in f32, and so have the probabilities of its
-row, as in PyTorch's flash attention. Rows of few keys need more: their gradients are differences of
-numbers that nearly cancel, so both numbers are computed from the same probabilities.
+A `log_sum_exp` of 1,000 has an error of up to 3e-5 in f32, and so do the probabilities of its row,
+as in PyTorch's flash attention. Rows with few keys need more precision: their gradients are
+differences of nearly equal numbers, so both numbers are computed from the same probabilities.
 
-Batch and heads stay dimensions of their own: merged, they could not be sharded apart. Heads of
-queries that share a head of keys are a dimension too, so keys are never repeated. Scores and sums
-are in f32, also where the operands are bf16.
+Batch and heads stay separate dimensions: merged, they could not be sharded independently. Heads of
+queries that share a head of keys are another dimension, so keys are never repeated. Scores and sums
+are in f32, even if the operands are bf16.
 """
 
 import math
@@ -31,10 +31,10 @@ from composites.errors import UnsupportedCallError
 T = TypeVar("T")
 
 QUERIES, KEYS = 256, 256
-"""The largest blocks. Their scores stay in a CPU core's cache."""
+"""The largest sizes of a block, whose scores fit in the cache of a CPU core."""
 
 FEW = 32
-"""The largest number of keys of a row of few keys."""
+"""The largest number of keys of a row that counts as a row with few keys."""
 
 
 def blockwise(
@@ -56,17 +56,17 @@ def blockwise(
         attn_mask: bool (True takes part) or additive, broadcast to `[…, Hq, L, S]`.
 
     Returns:
-        `[…, Hq, L, Ev]`, and `[…, Hq, L]` in f32. A row that is masked completely is 0, as in
-        PyTorch, and minus infinity.
+        `[…, Hq, L, Ev]`, and `[…, Hq, L]` in f32. For a row that is masked completely, they are 0,
+        as in PyTorch, and minus infinity.
     """
     call = _CallSizes.from_operands(query, key, value, attn_mask, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)
     size = v.shape[-1]
 
-    # Of each row: the sum of weighted values, the sum of the weights, and the highest score so far.
-    # In one array, as each array that the loop updates costs XLA kernels to compile.
+    # For each row: the sums of weighted values and of weights, and the running maximum of scores.
+    # All are in one array, because XLA compiles more kernels for each array that a loop updates.
     column = np.arange(size + 2)
-    # The product with a column of ones is the sum of the weights.
+    # A column of ones in the values gives the sum of the weights.
     v = jnp.where(column == size, 1, _pad(v, -1, size + 2)).astype(v.dtype)
 
     def block(i: Array, j: Array, states: Array) -> Array:
@@ -82,7 +82,7 @@ def blockwise(
     states = call.each_block(block, start)
     exponentials = states[..., size]
     results = states[..., :size] / jnp.where(exponentials == 0, 1, exponentials)[..., None]
-    # Of a row that is masked completely, both are minus infinity.
+    # For a row that is masked completely, both terms are minus infinity.
     sums = states[..., size + 1] + jnp.log(exponentials)
     results = call.unpadded(results, size).astype(query.dtype)
     return results, call.unpadded(sums[..., None], 1)[..., 0]
@@ -99,13 +99,13 @@ def blockwise_backward(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[Array, Array, Array]:
-    """The gradients of query, key and value. The arguments are those of `blockwise`.
+    """The gradients of query, key and value. For the arguments see `blockwise`.
 
     Scores have keys before queries. With queries first, two of the five products contract the first
-    dimension of both operands, which XLA runs half as fast on the CPU. With keys first, one does.
-    The gradient of the queries is summed up in blocks, since its dimension of queries is the last
-    one: an update of a part of that would not be contiguous. The numbers of a block are one
-    dimension then: XLA's code for the update is half as long as with two.
+    dimension of both operands, which is half as fast with XLA on the CPU. With keys first, only one
+    does. The gradient of the queries is accumulated in blocks, because its last dimension is the
+    queries, of which a partial update would not be contiguous. A block is flattened to one
+    dimension: XLA's code for its update is half as long as with two.
     """
     call = _CallSizes.from_operands(query, key, value, attn_mask, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)
@@ -116,56 +116,56 @@ def blockwise_backward(
     Gradients = tuple[Array, Array, Array]
 
     def block(i: Array, j: Array, state: Gradients) -> Gradients:
-        of_query, of_key, of_value = state
+        grad_query, grad_key, grad_value = state
         queries, gradients = (f32(call.rows_of(x, i, -2)) for x in (q, grads))
         keys, values = (f32(_block(x, j, call.columns, -2)) for x in (k, v))
         scores = call.masked(product("...kd,...qd->...kq", keys, queries), mask, i, j, _transposed)
-        of_weights = product("...kd,...qd->...kq", values, gradients)
+        grad_weights = product("...kd,...qd->...kq", values, gradients)
         if normalizers is None:
             weights = jnp.exp(scores - _finite(scores.max(-2))[..., None, :])
             factor = _inverse(weights.sum(-2))
-            sums = (weights * of_weights).sum(-2) * factor
+            sums = (weights * grad_weights).sum(-2) * factor
         else:
             shift, factor = (call.rows_of(x, i, -1) for x in normalizers)
             weights = jnp.exp(scores - shift[..., None, :])
-            sums = call.sums_of_products(i, products, weights, of_weights)
-        differences = weights * (of_weights - sums[..., None, :])
-        of_scores = differences * (factor * call.factor)[..., None, :]
-        of_queries = product("...kd,...kq->...dq", keys, of_scores)
+            sums = call.sums_of_products(i, products, weights, grad_weights)
+        differences = weights * (grad_weights - sums[..., None, :])
+        grad_scores = differences * (factor * call.factor)[..., None, :]
+        grad_queries = product("...kd,...kq->...dq", keys, grad_scores)
         added = (
-            of_queries.reshape(*call.heads, -1),
-            product("...kq,...qd->...kd", of_scores, queries),
+            grad_queries.reshape(*call.heads, -1),
+            product("...kq,...qd->...kd", grad_scores, queries),
             product("...kq,...qd->...kd", weights, gradients * factor[..., None]),
         )
         return (
-            _with_block(of_query, _block(of_query, i, 1, 0) + added[0], i, 0),
-            _with_block(of_key, _block(of_key, j, call.columns, -2) + added[1], j, -2),
-            _with_block(of_value, _block(of_value, j, call.columns, -2) + added[2], j, -2),
+            _with_block(grad_query, _block(grad_query, i, 1, 0) + added[0], i, 0),
+            _with_block(grad_key, _block(grad_key, j, call.columns, -2) + added[1], j, -2),
+            _with_block(grad_value, _block(grad_value, j, call.columns, -2) + added[2], j, -2),
         )
 
-    of_block = query.shape[-1], call.group * call.rows
+    block_shape = query.shape[-1], call.group * call.rows
     start = (
-        jnp.zeros((call.query_blocks, *call.heads, math.prod(of_block)), jnp.float32),
+        jnp.zeros((call.query_blocks, *call.heads, math.prod(block_shape)), jnp.float32),
         jnp.zeros(k.shape, jnp.float32),
         jnp.zeros(v.shape, jnp.float32),
     )
-    of_query, of_key, of_value = call.each_block(block, start)
-    of_query = call.joined(of_query.reshape(*of_query.shape[:-1], *of_block))
+    grad_query, grad_key, grad_value = call.each_block(block, start)
+    grad_query = call.joined(grad_query.reshape(*grad_query.shape[:-1], *block_shape))
     return (
-        call.unpadded(of_query, query.shape[-1]).astype(query.dtype),
-        of_key[..., : key.shape[-2], :].astype(key.dtype),
-        of_value[..., : value.shape[-2], :].astype(value.dtype),
+        call.unpadded(grad_query, query.shape[-1]).astype(query.dtype),
+        grad_key[..., : key.shape[-2], :].astype(key.dtype),
+        grad_value[..., : value.shape[-2], :].astype(value.dtype),
     )
 
 
 @dataclass(frozen=True)
 class _CallSizes:
-    """The sizes of one call. L and S are padded to whole blocks."""
+    """The sizes of a call. L and S are padded to whole blocks."""
 
     heads: tuple[int, ...]
     """The dimensions of keys before S: batch and heads."""
     group: int
-    """The number of heads of queries that share one of keys."""
+    """The number of heads of queries that share a head of keys."""
     length: int
     """L."""
     keys: int
@@ -190,12 +190,12 @@ class _CallSizes:
 
     @cached_property
     def rows(self) -> int:
-        """Queries of a block."""
+        """The number of queries in a block."""
         return _size(self.length, QUERIES)
 
     @cached_property
     def columns(self) -> int:
-        """Keys of a block."""
+        """The number of keys in a block."""
         return _size(self.keys, KEYS)
 
     @property
@@ -209,19 +209,19 @@ class _CallSizes:
     def padded(
         self, query: Array, key: Array, value: Array, mask: Array | None
     ) -> tuple[Array, Array, Array, Array | None]:
-        """The operands with whole blocks. Queries are `[…, H, group, L, E]`, and the mask can be
-        broadcast to `[…, H, group, L, S]`."""
+        """Pad the operands to whole blocks. Queries become `[…, H, group, L, E]`, and the mask can
+        be broadcast to `[…, H, group, L, S]`."""
         k, v = (_pad(x, -2, self.key_blocks * self.columns) for x in (key, value))
         return self.queries(query), k, v, None if mask is None else self._mask(mask)
 
-    def queries(self, of_heads: Array, padding: float = 0) -> Array:
-        """`[…, Hq, L, E]` as `[…, H, group, L, E]`, padded."""
-        split = of_heads.reshape(*self.heads, self.group, *of_heads.shape[-2:])
+    def queries(self, array: Array, padding: float = 0) -> Array:
+        """Reshape `[…, Hq, L, E]` to `[…, H, group, L, E]`, and pad L."""
+        split = array.reshape(*self.heads, self.group, *array.shape[-2:])
         return _pad(split, -2, self.query_blocks * self.rows, padding)
 
-    def unpadded(self, of_groups: Array, last: int) -> Array:
-        """`[…, H, group, L, E]` as `[…, Hq, L, E]`."""
-        cut = of_groups[..., : self.length, :]
+    def unpadded(self, array: Array, last: int) -> Array:
+        """Reshape `[…, H, group, L, E]` to `[…, Hq, L, E]`, without padding."""
+        cut = array[..., : self.length, :]
         if not self.heads:
             return cut.reshape(self.length, last)
         return cut.reshape(*self.heads[:-1], self.heads[-1] * self.group, self.length, last)
@@ -247,14 +247,14 @@ class _CallSizes:
     def normalizers(
         self, q: Array, k: Array, mask: Array | None, log_sum_exp: Array
     ) -> tuple[Array, Array]:
-        """For each row, a shift and a factor: a probability is `exp(score - shift) * factor`.
+        """Compute a shift and a factor per row: a probability is `exp(score - shift) * factor`.
 
-        The logarithm of the sum is enough, except where a mask adds numbers: where all scores of a
-        row are about -1e4, or the least number there is, it has lost the sum.
+        `log_sum_exp` is enough, except if a mask adds numbers: if all scores of a row are about
+        -1e4, or the lowest finite number, rounding has removed the sum from it.
         """
         if mask is None or mask.dtype == jnp.bool_:
             sums = self.queries(log_sum_exp[..., None], -jnp.inf)[..., 0]
-            # Of a row without exponentials every probability is 0, as exp(-inf - inf) is.
+            # In a row without exponentials, every probability is exp(-inf - inf) = 0.
             return jnp.where(jnp.isneginf(sums), jnp.inf, sums), jnp.ones_like(sums)
 
         def block(i: Array, j: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -272,7 +272,7 @@ class _CallSizes:
         return _finite(maxima), _inverse(sums)
 
     def scores(self, q: Array, k: Array, mask: Array | None, i: Array, j: Array) -> Array:
-        """The masked scores of block `i` of the queries and block `j` of the keys, in f32:
+        """Compute the masked scores of block `i` of the queries and block `j` of the keys, in f32:
         `[…, H, group * queries, keys]`."""
         queries, keys = self.rows_of(q, i, -2), _block(k, j, self.columns, -2)
         return self.masked(product("...qd,...kd->...qk", queries, keys), mask, i, j, _unchanged)
@@ -285,11 +285,11 @@ class _CallSizes:
         j: Array,
         turned: Callable[[Array], Array],
     ) -> Array:
-        """The masked scores of block `i` of the queries and block `j` of the keys.
+        """Mask the scores of block `i` of the queries and block `j` of the keys.
 
         Args:
-            products: of queries and keys.
-            turned: gives what is `[…, H, group * queries, keys]` the order of the products.
+            products: the products of queries and keys.
+            turned: reorders `[…, H, group * queries, keys]` to the dimensions of `products`.
         """
         scores = products * self.factor
         row = jnp.tile(_numbers(i, self.rows), self.group)[:, None]
@@ -309,18 +309,18 @@ class _CallSizes:
         return scores + part.astype(jnp.float32)
 
     def sums_of_products(
-        self, i: Array, products: Array, weights: Array, of_weights: Array
+        self, i: Array, products: Array, weights: Array, grad_weights: Array
     ) -> Array:
-        """For each row of a block, the sum of probabilities times their gradients.
+        """Sum probabilities times their gradients, for each row of a block.
 
-        It equals the sum of the result times its gradient. But where a row has few keys, the
-        difference from it nearly cancels, and the rounding errors must cancel too. So the products
-        of weights themselves are added up for the first rows of causal attention.
+        This equals the sum of the result times its gradient. But in a row with few keys, the
+        difference from this sum nearly cancels, and the rounding errors must cancel too. So for the
+        first rows of causal attention, the products of weights themselves are added.
 
         Args:
-            products: the result times its gradient, added up: `[…, H, group, L]`.
+            products: the sums of the result times its gradient: `[…, H, group, L]`.
             weights: probabilities, up to a factor for each row: `[…, H, keys, group * queries]`.
-            of_weights: the gradients of probabilities, likewise.
+            grad_weights: the gradients of probabilities, of the same shape.
         """
         sums = self.rows_of(products, i, -1)
         if not self.is_causal:
@@ -331,42 +331,41 @@ class _CallSizes:
             whole = x.reshape(*x.shape[:-1], self.group, self.rows)
             return whole[..., :few, :, :few].sum(-3)
 
-        exact = sum_of_few(weights * of_weights) * _inverse(sum_of_few(weights))
+        exact = sum_of_few(weights * grad_weights) * _inverse(sum_of_few(weights))
         exact = _pad(exact, -1, self.rows).reshape(sums.shape)
         row = jnp.tile(_numbers(i, self.rows), self.group)
         return jnp.where(row < few, exact, sums)
 
     def joined(self, blocks: Array) -> Array:
-        """`[blocks, …, H, E, group * queries]` as `[…, H, group, L, E]`, padded."""
+        """Join `[blocks, …, H, E, group * queries]` to `[…, H, group, L, E]`, padded."""
         split = blocks.reshape(*blocks.shape[:-1], self.group, self.rows)
         rank = split.ndim
         order = *range(1, rank - 3), rank - 2, 0, rank - 1, rank - 3
         whole = split.transpose(order)
         return whole.reshape(*whole.shape[:-3], -1, whole.shape[-1])
 
-    def rows_of(self, of_queries: Array, i: Array, axis: int) -> Array:
-        """Block `i` of an array with dimensions group and L, with `group * queries` in one.
+    def rows_of(self, array: Array, i: Array, axis: int) -> Array:
+        """Select block `i` of an array with dimensions group and L, and merge the two dimensions.
 
-        Products then have one dimension of rows each. XLA turns products of more into such ones by
-        transposing their operands.
+        Products then have one dimension of rows. For products with more, XLA transposes operands.
         """
-        block = _block(of_queries, i, self.rows, axis)
+        block = _block(array, i, self.rows, axis)
         merged = self.group * self.rows
         after = block.shape[axis + 1 :] if axis < -1 else ()
         return block.reshape(*block.shape[: axis - 1], merged, *after)
 
-    def with_rows(self, of_queries: Array, rows: Array, i: Array, axis: int) -> Array:
-        """The opposite of `rows_of`."""
+    def with_rows(self, array: Array, rows: Array, i: Array, axis: int) -> Array:
+        """Replace block `i`, the inverse of `rows_of`."""
         after = rows.shape[axis + 1 :] if axis < -1 else ()
         block = rows.reshape(*rows.shape[:axis], self.group, self.rows, *after)
-        return _with_block(of_queries, block, i, axis)
+        return _with_block(array, block, i, axis)
 
     def each_block(self, block: Callable[[Array, Array, T], T], start: T) -> T:
-        """Run a function of `i`, `j` and a state for all blocks of queries and keys that are not
-        masked by `is_causal`, and return the last state.
+        """Run a function of `i`, `j` and a state for all blocks of queries and keys, except for
+        blocks that `is_causal` masks, and return the last state.
 
-        It is one loop with one counter, which holds `i` in its upper half and `j` in the lower: XLA
-        compiles a kernel for each number that a loop counts with.
+        One counter of one loop holds `i` in its upper half and `j` in its lower half, because XLA
+        compiles a kernel for each counter.
         """
 
         def step(state: tuple[Array, T]) -> tuple[Array, T]:
@@ -381,7 +380,7 @@ class _CallSizes:
         return last[1]
 
     def last_keys(self, i: Array) -> Array | int:
-        """The number of blocks of keys that block `i` of the queries reads."""
+        """Return the number of blocks of keys that block `i` of the queries reads."""
         if not self.is_causal:
             return self.key_blocks
         return jnp.minimum(((i + 1) * self.rows - 1) // self.columns + 1, self.key_blocks)
@@ -394,7 +393,7 @@ def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
 
 
 def _size(length: int, largest: int) -> int:
-    """The size of a block: nearly equal ones, and no larger than `largest`."""
+    """Return the size of nearly equal blocks, at most `largest`."""
     blocks = max(-(-length // largest), 1)
     return max(-(-length // blocks), 1)
 
@@ -415,42 +414,42 @@ def _block(array: Array, number: Array, size: int, axis: int) -> Array:
 
 
 def _with_block(array: Array, block: Array, number: Array, axis: int) -> Array:
-    place = number * block.shape[axis]
+    start = number * block.shape[axis]
     return lax.dynamic_update_slice_in_dim(
-        array, block, place, axis % array.ndim, allow_negative_indices=False
+        array, block, start, axis % array.ndim, allow_negative_indices=False
     )
 
 
 def _numbers(block: Array, size: int) -> Array:
-    """The numbers of the rows or columns of a block."""
+    """Return the indices of the rows or columns of a block."""
     return jnp.int32(block) * size + jnp.arange(size, dtype=jnp.int32)
 
 
 def _shifted(scores: Array, highest: Array) -> tuple[Array, Array, Array]:
-    """The maximum of each row so far, the exponentials of scores without it, and the factor for the
-    exponentials of earlier blocks."""
+    """Return the running maximum of each row, the exponentials of scores relative to it, and the
+    factor for the exponentials of earlier blocks."""
     new = _maxima(scores, highest)
     safe = _finite(new)
     return new, jnp.exp(scores - safe[..., None]), jnp.exp(highest - safe)
 
 
 def _finite(highest: Array) -> Array:
-    """The maximum of each row, with 0 for a row of which all is masked so far."""
+    """Replace a running maximum of minus infinity, of a row that is masked so far, by 0."""
     return jnp.where(jnp.isneginf(highest), 0, highest)
 
 
 def _inverse(sums: Array) -> Array:
-    """The inverse of each sum, and 0 for the sum of a row that is masked completely."""
+    """Return the inverse of each sum, or 0 for the sum 0 of a row that is masked completely."""
     return jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
 
 
 def _maxima(scores: Array, highest: Array) -> Array:
-    """The maximum of each row and of a number for the row."""
+    """Return the maximum of each row of scores and the row's previous maximum."""
     size = scores.shape[-1]
     if size % 32:
         return jnp.maximum(highest, scores.max(-1))
-    # XLA's CPU compiler makes two of a reduction of more than 32 elements, and fuses neither with
-    # what computes the elements.
+    # XLA's CPU compiler splits a reduction of more than 32 elements in two, and fuses neither with
+    # the computation of the elements.
     parts = scores.reshape(*scores.shape[:-1], size // 32, 32).max(-2)
     return jnp.maximum(parts, highest[..., None]).max(-1)
 

@@ -1,17 +1,17 @@
-"""Causal attention in a few blocks of rows, each with all the keys that it sees, for GPUs.
+"""Causal attention for GPUs, in a few blocks of rows, each with all keys to which it attends.
 
-Where there are as many queries as keys, half of the scores are masked. Stock's decomposition
-computes them all. Here a block of rows has products with the keys up to its last row only, so that
-three eighths are left out.
+With as many queries as keys, half of the scores are masked, but the stock decomposition computes
+all of them. In this module, a block of rows has products only with the keys up to its last row,
+which avoids three eighths of the scores.
 
-A GPU is slower with loops over smaller blocks (`composites.alternatives.attention`): each of their
-turns waits for the host, and their scores do not stay in a cache. Here the blocks are written out.
-Their number is fixed, so the text does not grow with the length.
+Loops over smaller blocks (`composites.alternatives.attention`) are slower on a GPU: each iteration
+waits for the host, and scores do not stay in a cache. So the blocks of this module are unrolled.
+Their number is fixed, so the program does not grow with the length.
 
-Scores and sums are in f32. Where the operands are bf16, the factors of all products are rounded to
-bf16, as flash attention has it (Dao et al., 2022): a GPU multiplies them twice as fast, and reads
-half as much. A GPU may round other factors to TF32, as it does for stock's; f16 loses nothing by
-it.
+Scores and sums are in f32. If the operands are bf16, the factors of all products are rounded to
+bf16, as in flash attention (Dao et al., 2022): a GPU multiplies them twice as fast, and reads half
+as much. A GPU may round other factors to TF32, as in the stock decomposition, which is exact for
+f16.
 """
 
 import math
@@ -27,7 +27,7 @@ from composites.alternatives.products import f32, product
 from composites.errors import UnsupportedCallError
 
 BLOCKS = 4
-"""The number of blocks. With 8, a tenth less is computed, and XLA compiles twice as long."""
+"""The number of blocks. With 8, XLA computes a tenth less, and takes twice as long to compile."""
 
 
 def causal_rows(
@@ -46,7 +46,7 @@ def causal_rows(
     Args:
         query: `[…, Hq, L, E]`.
         key, value: `[…, H, S, E]` and `[…, H, S, Ev]`. H divides Hq if `enable_gqa`. Row i of the
-            queries sees the keys 0 to i.
+            queries attends to the keys 0 to i.
 
     Returns:
         `[…, Hq, L, Ev]`, and `[…, Hq, L]` in f32.
@@ -56,7 +56,7 @@ def causal_rows(
     results, sums = [], []
     for rows in _blocks(query, key, scale):
         scores = rows.scores(grouped, key)
-        highest = scores.max(-1)  # of at least one key
+        highest = scores.max(-1)  # finite, because each row has a key
         weights = jnp.exp(scores - highest[..., None])
         total = weights.sum(-1)
         weighted = _product("...hgqk,...hkd->...hgqd", weights, rows.keys(value))
@@ -80,29 +80,29 @@ def causal_rows_backward(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[Array, Array, Array]:
-    """The gradients of query, key and value. The arguments are those of `causal_rows`."""
+    """The gradients of query, key and value. For the arguments see `causal_rows`."""
     _check(attn_mask, is_causal)
     grouped, grads, results = (_by_heads_of(key, x) for x in (query, grad_output, result))
     sums = _by_heads_of(key, log_sum_exp[..., None])
-    of_queries, of_keys, of_values = [], [], []
+    grad_queries, grad_keys, grad_values = [], [], []
     for rows in _blocks(query, key, scale):
         queries, gradients = rows.rows(grouped), rows.rows(grads)
         weights = jnp.exp(rows.scores(grouped, key) - rows.rows(sums))
-        of_weights = _product("...hgqd,...hkd->...hgqk", gradients, rows.keys(value))
+        grad_weights = _product("...hgqd,...hkd->...hgqk", gradients, rows.keys(value))
         if rows.start == 0:
-            # Of rows with few keys, both terms of the difference below nearly cancel, so that
-            # their rounding errors must cancel too, and the error of `log_sum_exp`.
-            subtracted = (weights * of_weights).sum(-1) / weights.sum(-1)
+            # In rows with few keys, both terms of the difference below nearly cancel, so their
+            # rounding errors must cancel too, and the error of `log_sum_exp`.
+            subtracted = (weights * grad_weights).sum(-1) / weights.sum(-1)
         else:
             subtracted = (f32(gradients) * f32(rows.rows(results))).sum(-1)
-        of_scores = weights * (of_weights - subtracted[..., None]) * rows.factor
-        of_queries.append(_product("...hgqk,...hkd->...hgqd", of_scores, rows.keys(key)))
-        of_keys.append(_product("...hgqk,...hgqd->...hkd", of_scores, queries))
-        of_values.append(_product("...hgqk,...hgqd->...hkd", weights, gradients))
+        grad_scores = weights * (grad_weights - subtracted[..., None]) * rows.factor
+        grad_queries.append(_product("...hgqk,...hkd->...hgqd", grad_scores, rows.keys(key)))
+        grad_keys.append(_product("...hgqk,...hgqd->...hkd", grad_scores, queries))
+        grad_values.append(_product("...hgqk,...hgqd->...hkd", weights, gradients))
     return (
-        jnp.concatenate(of_queries, -2).reshape(query.shape).astype(query.dtype),
-        _sum(of_keys, key),
-        _sum(of_values, value),
+        jnp.concatenate(grad_queries, -2).reshape(query.shape).astype(query.dtype),
+        _sum(grad_keys, key),
+        _sum(grad_values, value),
     )
 
 
@@ -113,19 +113,19 @@ class _Rows:
     start: int
     end: int
     seen: int
-    """The number of keys that its last row sees."""
+    """The number of keys to which the last row attends."""
     factor: float
 
     def rows(self, x: Array) -> Array:
-        """The rows of `x`, `[…, H, group, L, E]`, that belong to the block."""
+        """Select the rows of the block from `[…, H, group, L, E]`."""
         return x[..., self.start : self.end, :]
 
     def keys(self, x: Array) -> Array:
-        """The rows of key or value that the block sees."""
+        """Select the rows of key or value to which the block attends."""
         return x[..., : self.seen, :]
 
     def scores(self, query: Array, key: Array) -> Array:
-        """`[…, H, group, rows, keys]`, minus infinity where masked."""
+        """Return the scores `[…, H, group, rows, keys]`, with minus infinity for masked scores."""
         products = _product("...hgqd,...hkd->...hgqk", self.rows(query), self.keys(key))
         row = jnp.arange(self.start, self.end, dtype=jnp.int32)[:, None]
         column = jnp.arange(self.seen, dtype=jnp.int32)[None, :]
@@ -133,7 +133,7 @@ class _Rows:
 
 
 def _blocks(query: Array, key: Array, scale: float | None) -> Iterator[_Rows]:
-    """Blocks of rows, as equal as they can be, without empty ones."""
+    """Yield blocks of rows of nearly equal size. Empty blocks are left out."""
     length, keys = query.shape[-2], key.shape[-2]
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     bounds = [length * number // BLOCKS for number in range(BLOCKS + 1)]
@@ -143,26 +143,26 @@ def _blocks(query: Array, key: Array, scale: float | None) -> Iterator[_Rows]:
 
 
 def _by_heads_of(key: Array, x: Array) -> Array:
-    """`[…, Hq, L, E]` as `[…, H, group, L, E]`."""
+    """Reshape `[…, Hq, L, E]` to `[…, H, group, L, E]`."""
     heads = key.shape[-3]
     return x.reshape(*x.shape[:-3], heads, x.shape[-3] // heads, *x.shape[-2:])
 
 
-def _product(equation: str, one: Array, other: Array) -> Array:
-    """The product in f32, of factors in bf16 where one operand is.
+def _product(equation: str, left: Array, right: Array) -> Array:
+    """Multiply in f32, with factors rounded to bf16 if either operand is bf16.
 
-    Its operands are still f32, with factors that bf16 holds: torch_xla's CPU runtime refuses
-    products of bf16 to f32 with two batch dimensions (`f32`). The algorithm tells a GPU's compiler
-    what the factors are; a CPU's computes in f32, which has the same products.
+    The operands of the product are f32 arrays with values that bf16 can hold, because torch_xla's
+    CPU runtime rejects products of bf16 to f32 with two batch dimensions (see `f32`). `precision`
+    tells a GPU's compiler that the values are bf16. A CPU computes the same products in f32.
     """
-    if jnp.bfloat16 not in (one.dtype, other.dtype):
-        return product(equation, one, other)
-    factors = (f32(operand.astype(jnp.bfloat16)) for operand in (one, other))
+    if jnp.bfloat16 not in (left.dtype, right.dtype):
+        return product(equation, left, right)
+    factors = (f32(operand.astype(jnp.bfloat16)) for operand in (left, right))
     return jnp.einsum(equation, *factors, precision=DotAlgorithmPreset.BF16_BF16_F32)
 
 
 def _sum(parts: Sequence[Array], like: Array) -> Array:
-    """The sum of the gradients of keys from all blocks of rows."""
+    """Add the gradients of keys or values from all blocks of rows."""
     rest = [(0, 0)] * (like.ndim - 2)
     padded = (
         jnp.pad(part, [*rest, (0, like.shape[-2] - part.shape[-2]), (0, 0)]) for part in parts

@@ -1,7 +1,7 @@
-"""Bilinear sampling of images at the points of a grid, one corner after the other.
+"""Bilinear sampling of images at the points of a grid, one corner at a time.
 
-All of a corner's values are read and added in one pass over the result; no tensor holds those of
-all four corners.
+The values of one corner are read and added in one pass over the result, so no tensor holds the
+values of all four corners.
 """
 
 import jax.numpy as jnp
@@ -17,18 +17,18 @@ def grid_sampler_2d(
     batch, channels, height, width = input.shape
     points = grid.astype(jnp.float32).reshape(batch, -1, 2)
     pixels = input.transpose(0, 2, 3, 1).reshape(batch, height * width, channels)
-    left, of_right = _positions(points[..., 0], width, padding_mode, align_corners)
-    top, of_bottom = _positions(points[..., 1], height, padding_mode, align_corners)
+    left, right_weight = _positions(points[..., 0], width, padding_mode, align_corners)
+    top, bottom_weight = _positions(points[..., 1], height, padding_mode, align_corners)
     total = jnp.zeros((), jnp.float32)
-    for row, of_row in ((top, 1 - of_bottom), (top + 1, of_bottom)):
-        for column, of_column in ((left, 1 - of_right), (left + 1, of_right)):
+    for row, row_weight in ((top, 1 - bottom_weight), (top + 1, bottom_weight)):
+        for column, weight in ((left, 1 - right_weight), (left + 1, right_weight)):
             inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-            # Of integers: f32 has no odd ones from 2^24 on, and images can have more pixels.
+            # In i32: f32 cannot hold odd integers from 2^24 on, and images can have more pixels.
             numbers = row.astype(jnp.int32) * width + column.astype(jnp.int32)
-            places = jnp.where(inside, numbers, 0)
-            values = jnp.take_along_axis(pixels, places[..., None], 1, mode="clip")
+            indices = jnp.where(inside, numbers, 0)
+            values = jnp.take_along_axis(pixels, indices[..., None], 1, mode="clip")
             values = jnp.where(inside[..., None], values.astype(jnp.float32), 0)
-            total = total + values * (of_row * of_column)[..., None]
+            total = total + values * (row_weight * weight)[..., None]
     sampled = total.transpose(0, 2, 1).reshape(batch, channels, *grid.shape[1:3])
     return sampled.astype(input.dtype)
 
@@ -36,7 +36,7 @@ def grid_sampler_2d(
 def _positions(
     coordinates: Array, size: int, padding_mode: int, align_corners: bool
 ) -> tuple[Array, Array]:
-    """The pixels before coordinates from -1 to 1, and the weights of those after them."""
+    """Return the pixels before coordinates from -1 to 1, and the weights of the pixels after."""
     if align_corners:
         source = (coordinates + 1) * ((size - 1) / 2)
     else:
@@ -50,8 +50,8 @@ def _positions(
 
 
 def _reflected(source: Array, size: int, align_corners: bool) -> Array:
-    """Reflect as often as needed: at the outermost centres with `align_corners`, else at the
-    edges."""
+    """Reflect coordinates as often as needed, at the outermost centres with `align_corners`, and at
+    the edges without."""
     low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
     if span == 0:
         return jnp.zeros_like(source)

@@ -1,7 +1,7 @@
-"""Norms whose sums are products, as sums.py says.
+"""Norms whose sums are computed as products; see sums.py.
 
-Variances are those of centered values: stock subtracts the square of the mean from the mean of
-squares, and loses all digits if a mean is large. Backward passes read what the forward saves.
+Variances are computed from centered values: the stock lowering subtracts the square of the mean
+from the mean of squares, and loses all digits if a mean is large. Backwards read saved values.
 """
 
 import math
@@ -20,13 +20,13 @@ def layer_norm(
     bias: Array | None,
     eps: float,
 ) -> tuple[Array, Array, Array]:
-    """`aten::native_layer_norm`: the result, and mean and reciprocal standard deviation."""
+    """`aten::native_layer_norm`: the result, the mean, and the reciprocal standard deviation."""
     rows = in_blocks(input, len(normalized_shape))
     mean = _mean(rows)
     centered = rows - mean
     rstd = lax.rsqrt(sum_of_each(centered * centered) / _length(rows) + eps)
     result = _affine(centered * rstd, weight, bias)
-    kept = _of_statistics(input, normalized_shape)
+    kept = _statistics_shape(input, normalized_shape)
     return result.reshape(input.shape), mean.reshape(kept), rstd.reshape(kept)
 
 
@@ -39,21 +39,21 @@ def layer_norm_backward(
     normalized_shape: Sequence[int],
     output_mask: Sequence[bool],
 ) -> tuple[Array, Array | None, Array | None]:
-    """The gradients of input, weight and bias. `result_1` is the mean, `result_2` its rstd."""
+    """The gradients of input, weight and bias. `result_1` is the mean, `result_2` the rstd."""
     rows, grads = (in_blocks(array, len(normalized_shape)) for array in (input, grad_output))
     count = _length(rows)
     mean, rstd = (saved.reshape(*rows.shape[:-2], 1, 1) for saved in (result_1, result_2))
     centered = rows - mean
     weighted = _affine(grads, weight, None)
-    of_mean = sum_of_each(weighted) / count
-    of_rstd = sum_of_each(weighted * centered) / count * rstd * rstd
-    of_input = (weighted - of_mean - centered * of_rstd) * rstd
-    of_weight, of_bias = None, None
+    mean_part = sum_of_each(weighted) / count
+    rstd_part = sum_of_each(weighted * centered) / count * rstd * rstd
+    grad_input = (weighted - mean_part - centered * rstd_part) * rstd
+    grad_weight, grad_bias = None, None
     if output_mask[1]:
-        of_weight = sum_of_rows(grads * centered * rstd).reshape(normalized_shape)
+        grad_weight = sum_of_rows(grads * centered * rstd).reshape(normalized_shape)
     if output_mask[2]:
-        of_bias = sum_of_rows(grads).reshape(normalized_shape)
-    return of_input.reshape(input.shape), of_weight, of_bias
+        grad_bias = sum_of_rows(grads).reshape(normalized_shape)
+    return grad_input.reshape(input.shape), grad_weight, grad_bias
 
 
 def rms_norm(
@@ -63,14 +63,14 @@ def rms_norm(
     rows = in_blocks(input, len(normalized_shape))
     root = _reciprocal_root(rows, eps)
     result = _affine(rows * root, weight, None)
-    kept = _of_statistics(input, normalized_shape)
+    kept = _statistics_shape(input, normalized_shape)
     return result.reshape(input.shape), root.reshape(kept)
 
 
 def rms_norm_of_models(
     input: Array, weight: Array, *, normalized_shape: Sequence[int], eps: float
 ) -> tuple[Array, Array]:
-    """The RMS norm of models, which differs in its roundings to half precision only."""
+    """The RMS norms of models, which differ only in their roundings to half precision."""
     return rms_norm(input, normalized_shape, weight, eps)
 
 
@@ -86,12 +86,12 @@ def rms_norm_backward(
     rows, grads = (in_blocks(array, len(normalized_shape)) for array in (input, grad_output))
     root = inverse_rms.reshape(*rows.shape[:-2], 1, 1)
     weighted = _affine(grads, weight, None)
-    of_root = sum_of_each(weighted * rows) * (root * root * root / _length(rows))
-    of_input = weighted * root - rows * of_root
-    of_weight = None
+    root_part = sum_of_each(weighted * rows) * (root * root * root / _length(rows))
+    grad_input = weighted * root - rows * root_part
+    grad_weight = None
     if output_mask[1]:
-        of_weight = sum_of_rows(grads * (rows * root)).reshape(normalized_shape)
-    return of_input.reshape(input.shape), of_weight
+        grad_weight = sum_of_rows(grads * (rows * root)).reshape(normalized_shape)
+    return grad_input.reshape(input.shape), grad_weight
 
 
 def batch_norm(
@@ -104,15 +104,15 @@ def batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Array, Array, Array]:
-    """The decomposition of `batch_norm_training`: the result, and both averages."""
+    """`batch_norm_training`: the result, and both moving averages."""
     images = _in_one(input)
     mean, centered, variance = _statistics(images)
     scale = lax.rsqrt(variance + eps)
     if weight is not None:
-        scale = scale * _of_channels(weight)
+        scale = scale * _per_channel(weight)
     result = centered * scale
     if bias is not None:
-        result = result + _of_channels(bias)
+        result = result + _per_channel(bias)
     return (
         result.reshape(input.shape),
         running_mean * (1 - momentum) + mean.reshape(-1) * momentum,
@@ -134,17 +134,17 @@ def batch_norm_backward(
     rstd = lax.rsqrt(variance + eps)
     sums = sum_of_each(grads).sum(0)
     normed_sums = sum_of_each(grads * centered).sum(0) * rstd
-    of_input = grads - sums / count - centered * (normed_sums * rstd / count)
-    of_input = of_input * (rstd if weight is None else rstd * _of_channels(weight))
+    grad_input = grads - sums / count - centered * (normed_sums * rstd / count)
+    grad_input = grad_input * (rstd if weight is None else rstd * _per_channel(weight))
     return (
-        of_input.reshape(input.shape),
+        grad_input.reshape(input.shape),
         normed_sums.reshape(-1) if output_mask[1] else None,
         sums.reshape(-1) if output_mask[2] else None,
     )
 
 
 def _statistics(images: Array) -> tuple[Array, Array, Array]:
-    """The mean of each channel, the centered values, and the biased variance."""
+    """Return the mean of each channel, the centered values, and the biased variance."""
     count = _length(images) * images.shape[0]
     mean = sum_of_each(images).sum(0) / count
     mean = mean + sum_of_each(images - mean).sum(0) / count
@@ -153,21 +153,21 @@ def _statistics(images: Array) -> tuple[Array, Array, Array]:
 
 
 def _affine(rows: Array, weight: Array | None, bias: Array | None) -> Array:
-    """`rows * weight + bias`, without the ones that are None; both have the shape of one row."""
+    """`rows * weight + bias`. Weight and bias have the shape of one row, or are None."""
     shape = rows.shape[-2:]
     scaled = rows if weight is None else rows * weight.reshape(shape)
     return scaled if bias is None else scaled + bias.reshape(shape)
 
 
-def _of_statistics(input: Array, normalized_shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape of values with one number for each row."""
+def _statistics_shape(input: Array, normalized_shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of statistics, with one number for each row."""
     count = len(normalized_shape)
     return (*input.shape[: input.ndim - count], *[1] * count)
 
 
 def _mean(rows: Array) -> Array:
-    """The mean of each row. A second sum, of the differences from the first mean, corrects its
-    rounding, so the mean of equal numbers is that number."""
+    """Return the mean of each row. A second sum, of the differences from the first mean, corrects
+    its rounding, so the mean of equal numbers is exact."""
     count = _length(rows)
     mean = sum_of_each(rows) / count
     return jnp.where(jnp.isfinite(mean), mean + sum_of_each(rows - mean) / count, mean)
@@ -180,8 +180,8 @@ def _reciprocal_root(rows: Array, eps: float | None) -> Array:
 
 
 def _in_one(images: Array) -> Array:
-    """The images `[N, C, …]` as one block for each row: rows are short, and each sum is followed by
-    one over the images."""
+    """Reshape images `[N, C, …]` to rows of one block: rows are short, and after each sum of rows
+    there is a sum over the images."""
     return images.reshape(*images.shape[:2], 1, -1)
 
 
@@ -189,5 +189,5 @@ def _length(rows: Array) -> int:
     return math.prod(rows.shape[-2:])
 
 
-def _of_channels(array: Array) -> Array:
+def _per_channel(array: Array) -> Array:
     return array.reshape(-1, 1, 1)

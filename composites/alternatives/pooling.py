@@ -1,10 +1,9 @@
 """The backward of max pooling without scatters.
 
-The forward's windows are compared again, element by element, to get the index of the largest
-element of each window. Input elements at the same position of their windows form a phase: the
-gradient of a phase is a sum of whole tensors, and the phases are interleaved. As in the stock
-lowering, the first of equal elements gets the gradient, and a NaN is passed over for the element
-after it.
+The elements of the forward's windows are compared again, to get the index of the largest element of
+each window. Input elements at the same position of their windows form a phase: the gradient of a
+phase is a sum of whole tensors, and the phases are interleaved. As in the stock lowering, the first
+of equal elements gets the gradient, and a NaN is skipped in favour of the element after it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,12 +15,12 @@ from jax import Array, lax
 Pair = tuple[int, int]
 
 NOBODY = -1
-"""A number that no element of a window has."""
+"""A number that stands for no element of a window."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pooling:
-    """The windows of one call. Each pair is of rows and of columns."""
+    """The windows of a call. Each pair has a value for rows and a value for columns."""
 
     kernel: Pair
     stride: Pair
@@ -30,7 +29,7 @@ class _Pooling:
     windows: Pair
 
     def largest(self, image: Array) -> Array:
-        """For each window, the number of its largest element, row by row."""
+        """Return the number of the largest element of each window, counted row by row."""
         best, number = None, jnp.full((), NOBODY, jnp.int32)
         for element, (row, column) in enumerate(self._elements()):
             values, inside = self._values(image, row, column)
@@ -50,18 +49,18 @@ class _Pooling:
                 yield row, column
 
     def _values(self, image: Array, row: int, column: int) -> tuple[Array, Array]:
-        """One element of all windows, and where it is inside the image."""
+        """Return one element of every window, and a mask of elements inside the image."""
         config, limits = [(0, 0, 0)] * (image.ndim - 2), []
         inside = jnp.full((1, 1), True)
         for axis, start in enumerate((row, column)):
             size, stride, count = self.inputs[axis], self.stride[axis], self.windows[axis]
-            low = start - self.padding[axis]  # the place of the first window's element
+            low = start - self.padding[axis]  # the position of the first window's element
             end = low + (count - 1) * stride + 1
             config.append((max(0, -low), max(0, end - size), 0))
             limits.append((max(0, low), stride, count))
-            places = jnp.arange(count, dtype=jnp.int32) * stride + low
+            positions = jnp.arange(count, dtype=jnp.int32) * stride + low
             if low < 0 or end > size:
-                within = (places >= 0) & (places < size)
+                within = (positions >= 0) & (positions < size)
                 inside = inside & (within[:, None] if axis == 0 else within[None])
         padded = lax.pad(image, jnp.zeros((), image.dtype), config)
         for axis, (start, stride, count) in enumerate(limits, image.ndim - 2):
@@ -70,9 +69,9 @@ class _Pooling:
         return padded, inside
 
     def spread(self, grad: Array, number: Array) -> Array:
-        """The gradient of the input: each window gives its gradient to its element `number`."""
-        # Phase (a, b) has the places a, a + stride, … of the padded image. Window i of an axis has
-        # its element a + m * stride there, at place i + m of the phase.
+        """Compute the gradient of the input. Element `number` of a window gets its gradient."""
+        # Phase (a, b) consists of positions a, a + stride, … of the padded image. Element
+        # a + m * stride of window i along an axis is at position i + m of the phase.
         sizes = [
             max(-(-(self.inputs[k] + self.padding[k]) // self.stride[k]), self.windows[k])
             for k in (0, 1)

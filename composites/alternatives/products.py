@@ -1,18 +1,18 @@
-"""Products of attention, which add up in f32."""
+"""Products of attention with an f32 accumulator."""
 
 import jax.numpy as jnp
 from jax import Array
 
 
 def f32(operand: Array) -> Array:
-    """An operand of a product in f32, which changes no product of two bf16 numbers.
+    """Convert an operand of a product to f32. Products of two bf16 numbers stay the same.
 
-    torch_xla's CPU runtime refuses products from bf16 to f32 with two batch dimensions, as batch
-    and heads are.
+    torch_xla's CPU runtime rejects products of bf16 to f32 with two batch dimensions, such as batch
+    and heads.
     """
     return operand.astype(jnp.float32)
 
 
-def product(equation: str, one: Array, other: Array) -> Array:
-    """`jnp.einsum` of both operands in f32. A GPU may round them to TF32, as it does for stock."""
-    return jnp.einsum(equation, f32(one), f32(other))
+def product(equation: str, left: Array, right: Array) -> Array:
+    """`jnp.einsum` of both operands in f32, which a GPU may round to TF32."""
+    return jnp.einsum(equation, f32(left), f32(right))

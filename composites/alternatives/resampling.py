@@ -1,10 +1,10 @@
-"""Resampling of images, one axis after the other, without gathers of single elements.
+"""Resampling of images, one axis at a time, without gathers of single elements.
 
-Where an axis grows by a whole factor, the output elements of one phase read the same neighbours
-with the same weights: each phase is one weighted sum of the whole image, and the phases are
-interleaved. Otherwise columns are resampled by a product with the matrix of weights, because rows
-of an image are contiguous, and rows by their few taps. (In such a product, a number that is not
-finite spreads along its row.) Sums are in f32, also where the image is bf16.
+If an axis grows by a whole factor, the output elements of one phase read the same neighbours with
+the same weights: each phase is one weighted sum of the whole image, and the phases are interleaved.
+Otherwise columns are resampled by a product with the matrix of weights, because rows of an image
+are contiguous, and rows by their few taps. (In such a product, a non-finite number spreads along
+its row.) Sums are in f32, even if the image is bf16.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ from composites.operators.cubic import cubic_weights
 from composites.operators.taps import Taps
 
 PRODUCT = 256
-"""Up to which number of columns the product is faster than taps."""
+"""The largest number of columns for which the product is faster than taps."""
 
 ROWS, COLUMNS = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One axis of an image: the number of input and of output elements."""
+    """One axis of an image: the numbers of input and output elements."""
 
     dim: int
     inputs: int
@@ -35,16 +35,15 @@ class _Axis:
 
     @property
     def factor(self) -> int | None:
-        """The number of output elements that each input element becomes; None if it is not the same
-        for all of them."""
+        """The number of output elements per input element; None if it differs between elements."""
         if self.align_corners or self.outputs % self.inputs:
             return None
         return self.outputs // self.inputs
 
     def source(self, lowest: int | None = None) -> tuple[Array, Array]:
-        """The input coordinate of each output element's centre: the element before it, and its
-        distance from this element. They are integers, so no position of a large image is rounded,
-        and narrow ones if these suffice, since LiteRT divides no others."""
+        """Return the input element before each output element's centre, and the distance from it.
+        Coordinates are integers, so that positions in a large image are not rounded, and i32 if
+        possible, because LiteRT divides no wider integers."""
         largest = 2 * (self.outputs + 1) * max(self.inputs, 2)
         outputs = jnp.arange(self.outputs, dtype=jnp.int32 if largest < 2**31 else jnp.int64)
         if self.align_corners:
@@ -57,23 +56,23 @@ class _Axis:
         return low, (above - low * below).astype(jnp.float32) / below
 
     def bilinear(self) -> Taps:
-        """The two taps of each output element."""
+        """Return the two taps of each output element."""
         low, t = self.source(lowest=0)
         return self._taps((low, low + 1), (1 - t, t))
 
     def bicubic(self) -> Taps:
-        """The four taps of each output element."""
+        """Return the four taps of each output element."""
         low, t = self.source()
         return self._taps((low - 1, low, low + 1, low + 2), cubic_weights(t))
 
     def _taps(self, positions: Sequence[Array], weights: tuple[Array, ...]) -> Taps:
-        inside = (jnp.clip(each, 0, self.inputs - 1).astype(jnp.int32) for each in positions)
+        inside = (jnp.clip(p, 0, self.inputs - 1).astype(jnp.int32) for p in positions)
         return Taps(self.inputs, tuple(inside), weights)
 
 
 def _product(equation: str, image: Array, matrix: Array) -> Array:
-    """The product of an image and of weights in f32. A GPU would round both to TF32, unlike stock's
-    gathers, so a higher precision is set."""
+    """Multiply an image and weights in f32. The precision keeps a GPU from rounding both to TF32,
+    which the gathers of the stock lowering do not do."""
     return jnp.einsum(equation, image, matrix, precision=lax.Precision.HIGHEST)
 
 
@@ -83,7 +82,7 @@ def upsample_nearest2d(
     scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> Array:
-    """`aten::upsample_nearest2d` by whole factors: each element is repeated."""
+    """`aten::upsample_nearest2d` by whole factors, which repeats each element."""
     batch, channels, height, width = self.shape
     rows, columns = output_size[0] // height, output_size[1] // width
     repeated = jnp.broadcast_to(
@@ -154,15 +153,15 @@ def _axes(
 
 
 def _weights(factor: int) -> Iterator[tuple[bool, float]]:
-    """For each phase: whether it reads the element before its own, or else the one after it, and
-    the weight of its own."""
+    """Yield for each phase whether it reads the element before its own element, or else the element
+    after it, and the weight of its own element."""
     for phase in range(factor):
         source = (phase + 0.5) / factor - 0.5
         yield source < 0, 1 - abs(source)
 
 
 def _phases(image: Array, axis: _Axis) -> Array:
-    """Resampled by a whole factor. Beyond the border, the outermost element is repeated."""
+    """Resample by a whole factor. Beyond the border, the outermost element is repeated."""
     assert axis.factor is not None
     dim = axis.dim
     first, last = _part(image, dim, 0, 1), _part(image, dim, axis.inputs - 1, axis.inputs)
@@ -177,7 +176,7 @@ def _phases(image: Array, axis: _Axis) -> Array:
 
 
 def _phases_backward(grad: Array, axis: _Axis) -> Array:
-    """The gradient of `_phases`, which is linear."""
+    """The gradient of `_phases`, a linear function."""
     shape = (*grad.shape[: axis.dim], axis.inputs, *grad.shape[axis.dim + 1 :])
     transposed = jax.linear_transpose(
         partial(_phases, axis=axis), jax.ShapeDtypeStruct(shape, grad.dtype)

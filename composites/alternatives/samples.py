@@ -1,6 +1,6 @@
-"""Samples of the decompositions to choose of kernels.yaml: more than one block, and the rest.
+"""Samples of the decompositions to choose in kernels.yaml: several blocks, and the remainder.
 
-The function of an entry's name has calls that the entry's decompositions take.
+The function with an entry's name yields calls that the entry's decompositions take.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from composites.operators.samples import Call, of_module, random, table
+from composites.operators.samples import Call, one_operand, random, table
 
 softmax_backward = table(
     "3x5x64 -1 False", "2x70x197 2 False", "40x1000 1 False", "24x4096 -1 False"
@@ -20,12 +20,12 @@ layer_norm = table(
     "24x4096 [4096] x4096 x4096 1e-5",
 )
 rms_norm = table("2x70x768 [768] x768 1e-6", "600x384:shifted [384]", "24x4096 [4096] None 1e-6")
-_of_norm = partial(of_module, sizes="2x70x768", eps=1e-5)
-llama_rms_norm = _of_norm("models.llama.modeling_llama:LlamaRMSNorm", 768)
-t5_rms_norm = _of_norm("models.t5.modeling_t5:T5LayerNorm", 768)
-olmo2_rms_norm = _of_norm("models.olmo2.modeling_olmo2:Olmo2RMSNorm", 768)
-# So many pixels that it does not show whether the moving average is of the biased variance, as
-# torch_xla's is.
+_norm = partial(one_operand, sizes="2x70x768", eps=1e-5)
+llama_rms_norm = _norm("models.llama.modeling_llama:LlamaRMSNorm", 768)
+t5_rms_norm = _norm("models.t5.modeling_t5:T5LayerNorm", 768)
+olmo2_rms_norm = _norm("models.olmo2.modeling_olmo2:Olmo2RMSNorm", 768)
+# With so many pixels, the biased variance, as in torch_xla's moving average, does not differ from
+# the unbiased variance.
 batch_norm_training = table(
     "16x16x48x54 x16 x16 x16:plain x16:positive True 0.1 1e-5 False",
     "64x16x28x28:near None None x16:plain x16:positive True 0.1 1e-5 False",
@@ -45,7 +45,7 @@ def cross_entropy_loss(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def linear_cross_entropy(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls in more than one block of classes."""
+    """Yield calls with more than one block of classes."""
     weight = (random(12001, 24) / 4).to(dtype).requires_grad_()
     for rows, bias, reduction, ignored, smoothing in (
         ("230", None, 1, -100, 0.0),
@@ -60,9 +60,9 @@ def linear_cross_entropy(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def scaled_dot_product_attention(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls of lengths that are not whole blocks, and masks of all forms."""
+    """Yield calls with lengths that are not whole blocks, and with masks of all forms."""
     masked = torch.rand(1, 1, 300, 300) > 0.5
-    masked[..., :7, :] = False  # nothing takes part in these rows
+    masked[..., :7, :] = False  # these rows have no keys
     return table(
         f"{_heads(512, 512)} is_causal=True",
         f"{_heads(300, 257)} scale=0.3",
@@ -80,7 +80,7 @@ def _heads(length: int, keys: int, heads: int = 2) -> str:
     return f"1x2x{length}x8 1x{heads}x{keys}x8 1x{heads}x{keys}x12"
 
 
-# Long calls, whose lengths no number of blocks divides.
+# Long calls, with lengths that are not multiples of the number of blocks.
 causal_attention = table(
     f"{_heads(1024, 1024)} is_causal=True",
     f"{_heads(1030, 1030)} is_causal=True scale=0.3",
@@ -90,7 +90,7 @@ causal_attention = table(
 
 
 def embedding_dense_backward(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls of `aten::embedding`, with indices that occur several times."""
+    """Yield calls of `aten::embedding` with repeated indices."""
     for shape, padding in (((200,), -1), ((5, 30), 3)):
         indices = torch.randint(0, 40, shape) * 100
         indices[..., ::7] = max(padding, 0)
@@ -98,7 +98,7 @@ def embedding_dense_backward(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def topk(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls in which no two elements are equal, because any of equal ones is right."""
+    """Yield calls without equal elements, of which `topk` may choose any."""
     for shape, named in (
         ((300, 8), "k=2"),
         ((3, 90, 100), "k=8 largest=False"),
@@ -116,7 +116,7 @@ max_pool2d = table(
     "2x4x112x112 3 1 1",
     "2x4x112x112 [2,3] [3,2]",
 )
-# Images are resampled by whole factors, and by others.
+# Images are resampled by whole and by other factors.
 _WHOLE = ("2x3x4x5 [8,10]", "2x3x6x4 [18,4]", "2x3x3x3 [12,6]", "2x3x2x300 [4,600]")
 upsample_nearest2d = table(*_WHOLE, "2x3x4x4 [8,12] 2.0 3.0")
 upsample_bilinear2d = table(
@@ -130,6 +130,6 @@ upsample_bicubic2d = table(
 
 
 def grid_sampler_2d(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls with points outside the image."""
+    """Yield calls with points outside the image."""
     grid = (torch.rand(2, 5, 7, 2) * 5 - 2.5).to(dtype).requires_grad_()
     return table("2x3x6x9 @grid 0 0|1|2 False|True", grid=grid)(dtype)

@@ -1,4 +1,4 @@
-"""Gradients of softmax and log-softmax whose sums are products, as sums.py says."""
+"""Gradients of softmax and log-softmax whose sums are computed as products; see sums.py."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 def softmax_backward(
     grad_output: Array, output: Array, dim: int, input_dtype: torch.dtype
 ) -> Array:
-    """`aten::_softmax_backward_data` for the last dimension, and f32 throughout."""
+    """`aten::_softmax_backward_data` for the last dimension, with all types f32."""
     grads, weights = in_blocks(grad_output, 1), in_blocks(output, 1)
-    of_scores = weights * (grads - sum_of_each(grads * weights))
-    return of_scores.reshape(output.shape)
+    grad_scores = weights * (grads - sum_of_each(grads * weights))
+    return grad_scores.reshape(output.shape)
 
 
 def log_softmax_backward(
     grad_output: Array, output: Array, dim: int, input_dtype: torch.dtype
 ) -> Array:
-    """`aten::_log_softmax_backward_data` for the last dimension, and f32 throughout."""
+    """`aten::_log_softmax_backward_data` for the last dimension, with all types f32."""
     grads, logarithms = in_blocks(grad_output, 1), in_blocks(output, 1)
-    of_scores = grads - jnp.exp(logarithms) * sum_of_each(grads)
-    return of_scores.reshape(output.shape)
+    grad_scores = grads - jnp.exp(logarithms) * sum_of_each(grads)
+    return grad_scores.reshape(output.shape)

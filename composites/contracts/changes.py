@@ -1,9 +1,9 @@
-"""Changes between two locks, and whether a kernel of the older one may be used with the newer.
+"""Changes between two locks, and whether kernels for the older lock may be used with the newer.
 
-The version of a composite says what it means: a kernel for a name and a version is called whenever
-a program has both. So a version is compatible with its older self if a kernel that was written for
-the older one computes what every call of the newer one means. Where this is not so, the version
-must be raised.
+The version of a composite stands for its meaning: a kernel for a name and a version is called for
+every composite of a program with this name and version. So a version is compatible with its older
+form if a kernel that was written for the older form computes every call of the newer form
+correctly. Otherwise the version must be raised.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ class Effect(StrEnum):
     BROKEN = "version not raised"
     """Old kernels are called and compute something else, or may do so."""
     UNKNOWN = "not compared"
-    """The locks do not tell."""
+    """The locks do not contain enough to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Change:
     """One difference between two locks."""
 
     subject: str
-    """The composite, and the entry that makes it."""
+    """The composite, and the entry that produces it."""
     composite: str
     version: int
     what: str
@@ -46,25 +46,25 @@ _Key = tuple[str, str]
 
 
 def changes(old: Lock, new: Lock) -> tuple[Change, ...]:
-    """All differences, in the order of the newer lock; what it lacks comes last."""
+    """Return all differences, in the order of the newer lock; removed contracts come last."""
     before, after = _by_entry(old), _by_entry(new)
     differences: list[Change] = []
     comparable = bool(old.made_with) and old.made_with == new.made_with
     for key in dict.fromkeys((*after, *before)):
         retired = frozenset(r.version for r in old.retired if (r.entry, r.composite) == key)
-        differences += _of_entry(before.get(key, {}), after.get(key, {}), retired, comparable)
+        differences += _entry_changes(before.get(key, {}), after.get(key, {}), retired, comparable)
     if not comparable and any(c.calls for c in old.contracts) and after:
         differences.append(Change(new.namespace, "", 0, _incomparable(old, new), Effect.UNKNOWN))
     return tuple(differences)
 
 
 def broken(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The changes that need a new version and have none."""
+    """Return the changes that need a new version but do not have one."""
     return tuple(change for change in changes if change.verdict is Effect.BROKEN)
 
 
 def following(old: Lock, new: Lock) -> Lock:
-    """The newer lock, which also remembers the versions that only the older one has."""
+    """Return the newer lock with the versions that only the older lock has, as retired."""
     kept = {(c.entry, c.composite, c.version) for c in new.contracts}
     gone = [*old.retired, *(Retired(c.entry, c.composite, c.version) for c in old.contracts)]
     retired = (r for r in gone if (r.entry, r.composite, r.version) not in kept)
@@ -94,7 +94,7 @@ def _incomparable(old: Lock, new: Lock) -> str:
     return f"hashes of decompositions are not comparable, because they were made with {shown}"
 
 
-def _of_entry(
+def _entry_changes(
     before: dict[int, Contract],
     after: dict[int, Contract],
     retired: frozenset[int],
@@ -106,19 +106,19 @@ def _of_entry(
             what = "this number was used before; versions are never used again"
             yield _change(contract, what, Effect.BROKEN)
         elif version in before:
-            yield from _of_version(before[version], contract, comparable)
+            yield from _version_changes(before[version], contract, comparable)
         elif highest is None:
             yield _change(contract, "added", Effect.NEW_VERSION)
         elif version < highest:
             what = (
-                f"this version is lower than version {highest}, which was there before; a number"
-                " that was left behind may have had another meaning"
+                f"this version is lower than version {highest} of the older lock; an unused lower"
+                " number may have had another meaning"
             )
             yield _change(contract, what, Effect.BROKEN)
         else:
             yield _change(contract, f"raised from version {highest}", Effect.NEW_VERSION)
             same_version = replace(before[highest], version=version)
-            for change in _of_version(same_version, contract, comparable=False):
+            for change in _version_changes(same_version, contract, comparable=False):
                 if change.verdict is not Effect.UNKNOWN:
                     yield replace(change, verdict=Effect.NEW_VERSION)
     raised = max(after, default=-1) > max(before, default=-1)
@@ -127,8 +127,8 @@ def _of_entry(
             yield _change(contract, "removed; no new program calls it", Effect.SAME)
 
 
-def _of_version(before: Contract, after: Contract, comparable: bool) -> Iterator[Change]:
-    """The differences between two forms of one version."""
+def _version_changes(before: Contract, after: Contract, comparable: bool) -> Iterator[Change]:
+    """Yield the differences between two forms of one version."""
     same_code = comparable and _same_decompositions(before, after)
     meaning = Effect.SAME if same_code else Effect.BROKEN
     if before.operator != after.operator:
@@ -189,7 +189,7 @@ def _attributes(before: Contract, after: Contract) -> Iterator[Change]:
 
 
 def _attribute(was: AttributeSpec, now: AttributeSpec) -> Iterator[tuple[str, bool]]:
-    """The changes of an attribute, each with whether all values are among those of before."""
+    """Yield the changes of an attribute. The flag is True if no value is new."""
     if was.type != now.type:
         yield f"was of type {was.type or 'any'}, is of type {now.type or 'any'}", False
     if was.optional != now.optional:
@@ -254,18 +254,18 @@ def _decomposition(before: Contract, after: Contract, comparable: bool) -> Itera
 
 
 def _same_decompositions(before: Contract, after: Contract) -> bool:
-    """Return whether there are calls to compare, and all agree."""
+    """Return True if there are calls to compare and all of them agree."""
     pairs = _paired(before, after)
     return bool(pairs) and all(was == now for was, now in pairs)
 
 
 def _paired(before: Contract, after: Contract) -> tuple[tuple[Call, Call], ...]:
-    """The canonical calls that both have."""
-    known = {(call.operands, call.attributes): call for call in before.calls}
+    """Return the canonical calls that both contracts have, in pairs."""
+    old_calls = {(call.operands, call.attributes): call for call in before.calls}
     return tuple(
-        (known[call.operands, call.attributes], call)
+        (old_calls[call.operands, call.attributes], call)
         for call in after.calls
-        if (call.operands, call.attributes) in known
+        if (call.operands, call.attributes) in old_calls
     )
 
 

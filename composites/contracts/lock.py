@@ -1,6 +1,6 @@
 """Lock files: contracts as JSON.
 
-The same contracts give the same text. A damaged file is one `LockError`.
+Equal contracts have the same text. A damaged file raises one `LockError`.
 """
 
 import json
@@ -17,15 +17,15 @@ from composites.files import write_atomic
 
 FORMAT = 1
 _SHOWN = 3
-"""The number of problems of a damaged file that its error names."""
+"""The number of problems that the error for a damaged file lists."""
 _HEAD = 200
-"""Characters in which a lock has its format, its first key."""
+"""The number of characters at the start of a lock that contain its first key, `format`."""
 _MAX_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class _Document(Strict):
-    """The form of the file."""
+    """The structure of the file."""
 
     format: Literal[1]
     namespace: str
@@ -40,7 +40,7 @@ def _adapter() -> TypeAdapter[_Document]:
 
 
 def lock_text(lock: Lock) -> str:
-    """The lock as JSON.
+    """Write a lock as JSON text.
 
     Each operand, attribute and call has a line of its own, so that a difference shows what changed.
     Default values are left out.
@@ -66,7 +66,7 @@ def _contract_text(contract: Contract) -> str:
 
 
 def _brief(value: Any) -> Any:
-    """A value as plain data, without fields that have their defaults."""
+    """Convert a value to plain data, without fields that have their defaults."""
     if isinstance(value, tuple):
         return [_brief(item) for item in value]
     if not is_dataclass(value):
@@ -84,7 +84,7 @@ def _json(value: Any) -> str:
 
 
 def write_lock(lock: Lock, path: Path) -> None:
-    """Write a lock file completely, or not at all."""
+    """Write a lock file atomically."""
     write_atomic(path, lock_text(lock))
 
 
@@ -92,7 +92,7 @@ def read_lock(path: Path) -> Lock:
     """Read a lock file.
 
     Raises:
-        LockError: it cannot be read, or is not a lock of this format.
+        LockError: the file cannot be read, or is not a lock of this format.
     """
     try:
         size = path.stat().st_size
@@ -109,7 +109,7 @@ def parse_lock(data: str | bytes, source: str) -> Lock:
     """Check the text of a lock; `source` is the file name for errors.
 
     Raises:
-        LockError: it is not a lock of this format.
+        LockError: the text is not a lock of this format.
     """
     try:
         record = _adapter().validate_json(data)
@@ -126,7 +126,7 @@ def parse_lock(data: str | bytes, source: str) -> Lock:
 
 
 def lock_schema() -> dict[str, Any]:
-    """The JSON Schema of a lock file."""
+    """Return the JSON Schema of a lock file."""
     return _adapter().json_schema()
 
 

@@ -7,21 +7,21 @@ Scalar = bool | int | float | str
 _List = tuple[Scalar, ...]
 _Lists = tuple[Scalar | _List, ...]
 Constant = Scalar | tuple[Scalar | tuple[Scalar | _Lists, ...], ...]
-"""A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
+"""A number, text, or a list. Lists can be nested three deep (`attribute_types.DEEPEST`)."""
 
 GRADIENTS = "gradients"
-"""The first operand of a derived backward: the gradients of the forward's results, as many as there
-are."""
+"""The first operand of a derived backward: a list with the gradients of the forward's
+results."""
 OUTPUT_MASK = "output_mask"
-"""The attribute of a derived backward that says which operands of the forward need a gradient, and
-the parameter of an alternative's backward that says it for each of its `gradients`: a tuple of
-booleans."""
+"""The attribute of a derived backward with a boolean for each operand of the forward: True if the
+operand needs a gradient. Also the parameter of an alternative's backward with a tuple of booleans,
+one for each of its `gradients`."""
 SEED = "tensor<i64>"
 """The type of the last operand of a composite that draws random numbers: the generator's state."""
 
 
 class Strict:
-    """A value that pydantic checks strictly where it reads a lock: no other fields, no
+    """A value that pydantic checks strictly when it reads a lock: no unknown fields, no
     conversions."""
 
     __slots__ = ()
@@ -30,7 +30,7 @@ class Strict:
 
 @dataclass(frozen=True, slots=True)
 class Operand(Strict):
-    """A tensor that a composite takes, at its position."""
+    """One operand of a composite: a tensor, or a list of tensors."""
 
     name: str
     optional: bool = False
@@ -40,8 +40,8 @@ class Operand(Strict):
 
 @dataclass(frozen=True, slots=True)
 class AttributeSpec(Strict):
-    """One attribute of a composite: its type, and the argument or constant it comes from. Entries
-    and locks have it in this form."""
+    """One attribute of a composite: its type, and the argument or constant that it comes from.
+    Entries and locks share this class."""
 
     name: str
     type: str | None = None
@@ -70,9 +70,9 @@ class Conditions(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Call(Strict):
-    """A canonical call: types and attributes as MLIR text, and the hash of their decomposition.
+    """A canonical call: types and attributes as MLIR text, and the hash of its decomposition.
 
-    The call is the same in every process, and so is the text that is hashed.
+    The call and the hashed text are the same in every process.
     """
 
     operands: tuple[str, ...]
@@ -84,7 +84,7 @@ class Call(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Contract(Strict):
-    """One version of a composite, as one entry makes it."""
+    """One version of a composite, as one entry produces it."""
 
     entry: str
     """The entry's name with its namespace."""
@@ -98,23 +98,23 @@ class Contract(Strict):
     functions: tuple[str, ...] = ()
     attributes: tuple[AttributeSpec, ...] = ()
     results: tuple[str, ...] | None = None
-    """The results; None if only a call tells them: those of a Python function, or a list."""
+    """The results; None if they depend on the call, as for a Python function or a list."""
     saved: tuple[str, ...] = ()
-    """Further results, if a backward follows."""
+    """Further results of the forward if a backward follows."""
     when: Conditions = field(default_factory=Conditions)
     calls: tuple[Call, ...] = ()
     no_call: str | None = None
-    """The reason why there is no canonical call."""
+    """The reason why the contract has no canonical call."""
 
     @property
     def label(self) -> str:
-        """The contract in messages."""
+        """The contract's name in messages."""
         return f"{self.composite} version {self.version} (entry {self.entry})"
 
 
 @dataclass(frozen=True, slots=True)
 class Retired(Strict):
-    """A version that no entry has any more. Its number is not reused."""
+    """A version that no entry has any more. Its number must not be reused."""
 
     entry: str
     composite: str
@@ -123,11 +123,11 @@ class Retired(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The contracts of a registry, and the versions that traced their decompositions."""
+    """The contracts of a registry, and the package versions that traced the decompositions."""
 
     namespace: str
     made_with: dict[str, str]
-    """Versions of the packages that hashes depend on, and the device. Empty if nothing was
+    """The device, and the versions of packages that hashes depend on. Empty if nothing was
     lowered."""
     contracts: tuple[Contract, ...]
     retired: tuple[Retired, ...] = ()

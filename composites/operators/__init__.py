@@ -1,6 +1,6 @@
-"""PyTorch functions that registry.yaml names as decompositions and adapters.
+"""Decompositions and adapters that registry.yaml names.
 
-Some implement operators that torch_xla would compute on the CPU, and have the operator's signature.
-Others take the composite's own operands and attributes, and come with an adapter function that
-converts the caller's arguments. All of them use only operators that torch_xla lowers.
+Decompositions of operators that torch_xla would compute on the CPU have the operator's signature.
+Other decompositions take the composite's own operands and attributes, and have an adapter function
+that converts the arguments of a call. All of them use only operators that torch_xla lowers.
 """

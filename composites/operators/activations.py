@@ -21,13 +21,13 @@ def new_gelu(input: Tensor) -> Tensor:
     Returns:
         A tensor of the shape and dtype of `input`.
     """
-    half = 0.5 * input  # first, as in GPT-2: autograd adds gradients in the order of the uses
+    half = 0.5 * input  # first, as in GPT-2: autograd adds gradients in the order of uses
     inner = math.sqrt(2.0 / math.pi) * (input + 0.044715 * torch.pow(input, 3.0))
     return half * (1.0 + torch.tanh(inner))
 
 
 def fast_gelu(input: Tensor) -> Tensor:
-    """GELU by a formula whose constant is rounded, with the roundings of `FastGELUActivation`.
+    """GELU by the tanh formula with a rounded constant and the roundings of `FastGELUActivation`.
 
     Args:
         input: any shape, floating point.
@@ -88,7 +88,7 @@ def bloom_gelu(input: Tensor) -> Tensor:
 
 
 def bloom_gelu_backward(grad_output: Tensor, input: Tensor) -> Tensor:
-    """The gradient that BLOOM defines for it.
+    """The gradient of `bloom_gelu`, as BLOOM defines it.
 
     With `t = tanh(0.79788456 x (1 + 0.044715 x^2))`, it is
     `0.5 x (1 - t^2) (0.79788456 + 0.1070322243 x^2) + 0.5 (1 + t)`.
@@ -98,6 +98,6 @@ def bloom_gelu_backward(grad_output: Tensor, input: Tensor) -> Tensor:
     return (0.5 * input * slope + 0.5 * (1 + tanh)) * grad_output
 
 
-def of_module(composite: Callable[..., Tensor], module: Any, input: Tensor) -> Tensor:
+def adapt_activation(composite: Callable[..., Tensor], module: Any, input: Tensor) -> Tensor:
     """Adapt an activation module's `forward` to the composite's operand."""
     return composite(input)

@@ -1,7 +1,7 @@
 """Adafactor: the update of one parameter tensor, and the adapter from torch.optim.
 
-torch.optim.Adafactor reads two norms of each parameter back from the device in every step. In the
-composite they stay there, so they are computed in f32 and not by Python in double precision.
+torch.optim.Adafactor copies two norms of each parameter from the device to the host in every step,
+where Python uses double precision. The composite keeps the norms on the device, in f32.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,15 +38,15 @@ def adafactor_update(
         one_minus_beta2: 0-d, of the same dtype; `t ** beta2_decay`.
         decay: 0-d, of the same dtype; `1 - lr * weight_decay`.
         row_var: the row factor of the second moments, of size 1 in the last dimension. Without
-            `col_var`, the second moments themselves, of the shape of `grad`.
-        col_var: the column factor, of size 1 in the last dimension but one; absent for a vector or
-            a scalar.
-        d: the threshold that the update is clipped to.
-        eps1: the least root of a second moment.
-        eps2: the least root mean square of `param` that the step is relative to.
+            `col_var`, the second moments themselves, with the shape of `grad`.
+        col_var: the column factor, of size 1 in the second to last dimension; absent for a vector
+            or a scalar.
+        d: the clipping threshold of the update.
+        eps1: the lower bound of the square root of a second moment.
+        eps2: the lower bound of the root mean square of `param`, by which the step is scaled.
 
     Returns:
-        New `param` and `row_var`, and new `col_var` if it is given.
+        New `param` and `row_var`, and new `col_var` if it is present.
     """
     wide = decay.dtype
     if maximize:
@@ -67,7 +67,7 @@ def adafactor_update(
 
 
 def _norm(tensor: Tensor, dim: int | None = None) -> Tensor:
-    """torch.norm, whose sum PyTorch computes in f32 for half precision, and torch_xla does not."""
+    """torch.norm with an f32 sum for half precision, as in PyTorch but not in torch_xla."""
     wide = tensor.to(opmath_type(tensor.dtype))
     norm: Tensor = wide.norm(2) if dim is None else wide.norm(2, dim=dim, keepdim=True)
     return norm.to(tensor.dtype)
@@ -78,7 +78,7 @@ def _mean_square(grad: Tensor, dim: int) -> Tensor:
 
 
 def _toward(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
-    """`start.lerp(end, weight)`, with a weight that is wider than the tensors."""
+    """`start.lerp(end, weight)`, with a weight of a wider type than the tensors."""
     wide = start.to(weight.dtype)
     return (wide + (end.to(weight.dtype) - wide) * weight).to(start.dtype)
 
@@ -103,8 +103,8 @@ def adafactor(
     maximize: bool,
     has_complex: bool,
 ) -> InPlace:
-    """Adapt `torch.optim.Adafactor` without `foreach`, which is its default. Step counts on the
-    device stay there."""
+    """Adapt `torch.optim.Adafactor` without `foreach`, the default. Step counts on the device stay
+    on the device."""
     numbers = (d, lr, beta2_decay, weight_decay, eps1, eps2)
     require_plain(numbers, (grad_scale, found_inf), has_complex=has_complex)
     if any(param.numel() == 0 for param in params):
@@ -117,7 +117,7 @@ def adafactor(
     # Everything is computed before anything is written: if the call falls back to the stock
     # lowering, its tensors must be unchanged.
     for i, param in enumerate(params):
-        if eps1 is None:  # as there, the first parameter decides for all of its group
+        if eps1 is None:  # as in PyTorch, the first parameter decides for the whole group
             eps1 = torch.finfo(param.dtype).eps
         moments = (row_vars[i], col_vars[i]) if grads[i].dim() > 1 else (variances[i],)
         states.append([tensor for tensor in moments if tensor is not None])

@@ -1,7 +1,7 @@
-"""Enumerations of PyTorch's C++ library, which operators take as numbers.
+"""Enumerations of PyTorch's C++ library, which operators take as integers.
 
-They are plain integers, because they become attributes of composites as they are. Nothing here
-imports torch or JAX: decompositions and rules in both use them.
+They are plain integers, because they become attributes of composites without conversion. This
+module imports neither torch nor JAX: decompositions and rules in both use it.
 """
 
 NO_REDUCTION, MEAN, SUM = 0, 1, 2

@@ -1,4 +1,4 @@
-"""Attention as models write it in Python, and the value that attention saves for its backward."""
+"""Attention as models write it in Python, and the values that attention saves for its backward."""
 
 import math
 from collections.abc import Callable
@@ -23,10 +23,10 @@ def log_sum_exp(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """The logarithm of the sum of the exponentials of each row of scores, in f32.
+    """The log-sum-exp of each row of scores, in f32.
 
-    With it, a backward can recompute any probability as `exp(score - log_sum_exp)`: Dao et al.,
-    "FlashAttention" (2022), section 3. The rounding of a large one is a relative error of all
+    From this value, a backward can recompute any probability as `exp(score - log_sum_exp)`: Dao et
+    al., "FlashAttention" (2022), section 3. Rounding a large value causes a relative error of all
     probabilities of its row, 3e-5 at 1,000, as in PyTorch's flash attention.
 
     Args:
@@ -62,19 +62,19 @@ def dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """Attention with heads after positions, as `jax.nn.dot_product_attention`.
+    """Attention with heads after positions, as in `jax.nn.dot_product_attention`.
 
-    The scores, `scale * query @ key`, have one column for each key. The bias is added first. A
-    score that a mask or `is_causal` excludes is then a number far below all others, so that a row
-    without any key weighs all values alike; `scaled_dot_product_attention` returns zeros there.
-    The softmax is in f32, and in f64 for f64.
+    The scores, `scale * query @ key`, have one column for each key. The bias is added first. Then a
+    score that a mask or `is_causal` excludes becomes a number far below all others, so that a row
+    without any key weighs all values alike; `scaled_dot_product_attention` returns zeros for such a
+    row. The softmax is in f32, and in f64 for f64.
 
     Args:
         query: `[…, T, N, H]`, floating point.
-        key: `[…, S, K, H]`; K divides N, and heads n * N / K and following ones share head n.
+        key: `[…, S, K, H]`; K divides N, and each head is shared by N / K consecutive query heads.
         value: `[…, S, K, Hv]`.
         attn_mask: bool (True takes part) or added to the scores; broadcast to `[…, N, T, S]`.
-        bias: beside a bool mask, what is added to the scores; broadcast to `[…, N, T, S]`.
+        bias: added to the scores, besides a bool mask; broadcast to `[…, N, T, S]`.
         is_causal: position t does not attend to keys after t.
         scale: 1 / sqrt(H) if it is None.
 
@@ -87,8 +87,8 @@ def dot_product_attention(
 
 
 def log_sum_exp_of_rows(*operands: Any, **options: Any) -> Tensor:
-    """The `log_sum_exp` of `dot_product_attention`, which has the same arguments: `[…, T, N]` in
-    f32 (f64 for f64)."""
+    """The `log_sum_exp` of `dot_product_attention` for the same arguments: `[…, T, N]` in f32 (f64
+    for f64)."""
     return torch.logsumexp(_masked_scores(*operands, **options), -1).transpose(-2, -1)
 
 
@@ -101,7 +101,7 @@ def _masked_scores(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """`[…, N, T, S]`, in f32 (f64 for f64)."""
+    """The scores with bias and masks, `[…, N, T, S]` in f32 (f64 for f64)."""
     wide = opmath_type(query.dtype)
     factor = 1 / math.sqrt(query.size(-1)) if scale is None else scale
     rows = query.to(wide).transpose(-3, -2)
@@ -122,7 +122,7 @@ def _masked_scores(
 
 
 def _heads_in_front(tensor: Tensor, query: Tensor) -> Tensor:
-    """Keys or values of `[…, S, K, H]` for each head of `query`, as `[…, N, S, H]`."""
+    """Repeat keys or values `[…, S, K, H]` for each head of `query`: `[…, N, S, H]`."""
     times = query.size(-2) // tensor.size(-2)
     return tensor.transpose(-3, -2).repeat_interleave(times, -3)
 
@@ -136,7 +136,7 @@ def eager_attention(
     scaling: float,
     softcap: float | None = None,
 ) -> Tensor:
-    """Attention with bounded scores: `softcap * tanh(scores / softcap)`, if `softcap` is given.
+    """Attention with bounded scores: `softcap * tanh(scores / softcap)`, unless `softcap` is None.
 
     Gemma Team, "Gemma 2" (2024), section 2. The softmax is in f32.
 
@@ -169,7 +169,7 @@ def attention_weights(
     return functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
 
 
-def of_interface(
+def adapt_interface(
     composite: Callable[..., Tensor],
     module: Any,
     query: Tensor,
@@ -181,12 +181,12 @@ def of_interface(
     softcap: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Adapt an `eager_attention_forward` of transformers, which gets keywords for other
-    implementations of attention too."""
+    """Adapt an `eager_attention_forward` of transformers, which also gets keyword arguments for
+    other implementations of attention."""
     _check_dropout(module, dropout)
     scaling = module.head_dim**-0.5 if scaling is None else scaling
     result = composite(query, key, value, attention_mask, scaling=scaling, softcap=softcap)
-    # Beside the composite: most models do not use the weights, and then XLA never sees them.
+    # Not a result of the composite: most models do not use the weights, and XLA drops them then.
     return result, attention_weights(query, key, attention_mask, scaling, softcap)
 
 
@@ -199,7 +199,7 @@ def attention_with_sinks(
     *,
     scaling: float,
 ) -> Tensor:
-    """Attention in which each head has one more score, its sink, that no value belongs to.
+    """Attention in which each head has one more score, its sink, without a value.
 
     Xiao et al., "Efficient Streaming Language Models with Attention Sinks" (2023); OpenAI,
     "gpt-oss model card" (2025).
@@ -231,7 +231,7 @@ def attention_weights_with_sinks(
     return functional.softmax(scores, dim=-1, dtype=scores.dtype)[..., :-1]
 
 
-def of_interface_with_sinks(
+def adapt_interface_with_sinks(
     composite: Callable[..., Tensor],
     module: Any,
     query: Tensor,
@@ -265,7 +265,7 @@ def scaled_attention(
         query: `[N, H, L, E]`, floating point.
         key, value: `[N, H, S, E]`.
         attention_mask: added to the scores; broadcast to `[N, H, L, S]`.
-        mask_first: the mask is divided too.
+        mask_first: add the mask before the division.
 
     Returns:
         `[N, H, L, E]`.
@@ -287,7 +287,7 @@ def scaled_weights(
     return functional.softmax(wide, dim=-1)
 
 
-def of_gptj(
+def adapt_gptj(
     composite: Callable[..., Tensor],
     module: Any,
     query: Tensor,
@@ -313,7 +313,7 @@ def relative_position_bias(
 
     Args:
         relative_position_bias_table: `[R, H]`, a row for each relative position.
-        relative_position_index: `[window_area * window_area]`, the row of each pair.
+        relative_position_index: `[window_area * window_area]`, the row for each pair.
 
     Returns:
         `[1, H, window_area, window_area]`.
@@ -338,7 +338,7 @@ def _check_dropout(module: Any, dropout: float) -> None:
 
 
 def _repeated(tensor: Tensor, query: Tensor) -> Tensor:
-    """Keys or values of `[N, H, S, E]` for each head of `query`, as `repeat_kv` of transformers."""
+    """Repeat keys or values `[N, H, S, E]` for each head of `query` (transformers' `repeat_kv`)."""
     batch, heads, length, width = tensor.shape
     times = query.shape[1] // heads
     if times == 1:

@@ -1,15 +1,15 @@
-"""Linear layers in MX and NVFP4, formats of 4- or 8-bit floats with a scale for each block.
+"""Linear layers in MX and NVFP4, formats of 4- or 8-bit floats with one scale per block.
 
-In: what the layer is applied to, `[…, K]` in bf16 or f32, and the tensors of a quantized weight;
-out: `[…, N]` of the type of the input. The blocks are parts of a row. Two f4E2M1FN are one ui8, the
-first one in its low bits. The formats are those of the OCP Microscaling Formats specification 1.0
-(MX) and of NVIDIA's cuBLAS (NVFP4); the arithmetic is that of `MXTensor` and `NVFP4Tensor` in
-torchao 0.18 on the CPU, with one exception: where the quotient of a block's largest number is just
-above a power of 2, the scale for `rceil` is the next one, as on GPUs. Dequantized numbers are
-multiplied in the type of the input.
+In: the input `[…, K]` in bf16 or f32, and the tensors of a quantized weight; out: `[…, N]` in the
+type of the input. Blocks are parts of a row. Two f4E2M1FN are packed in one ui8, the first in the
+low bits. The formats are specified in the OCP Microscaling Formats specification 1.0 (MX) and in
+NVIDIA's cuBLAS (NVFP4). The arithmetic follows `MXTensor` and `NVFP4Tensor` in torchao 0.18 on the
+CPU, with one exception: if the quotient of a block's largest number is just above a power of 2, the
+scale for `rceil` is the next power of 2, as on GPUs. Dequantized numbers are multiplied in the type
+of the input.
 
-Layers that quantize their input have no gradient, as in torchao. `of_block_scaled` makes these
-calls of a linear layer with such a weight, and imports nothing of torchao.
+Layers that quantize their input have no gradient, as in torchao. `rewrite_block_scaled` rewrites
+linear layers with such a weight to calls of these functions, without importing torchao.
 """
 
 from collections.abc import Sequence
@@ -25,15 +25,15 @@ aten = torch.ops.aten
 
 
 class _Format(NamedTuple):
-    """The floats of a block."""
+    """The float format of a block."""
 
     largest: float
     exponent: int
     """The exponent of the largest number."""
     fraction: int
-    """The fraction of the largest number, as the lower 23 bits that it has in f32."""
+    """The fraction of the largest number: the lower 23 bits of its f32 representation."""
     bits: int
-    """How many bits a fraction has."""
+    """The number of bits of a fraction."""
 
 
 _FORMATS = {
@@ -58,8 +58,8 @@ def mx_linear(
         weight: `[N, K]`, f8E4M3FN or f8E5M2; or `[N, K / 2]`, ui8.
         scale: `[N, K / block_size]`, f8E8M0FNU.
         bias: `[N]`.
-        scaling: the power of 2 that becomes the scale of a block of the input, by its largest
-            number: `floor`, `ceil`, `even` or `rceil`; see torchao's `ScaleCalculationMode`.
+        scaling: how the largest number of a block of the input determines its scale, a power of 2:
+            `floor`, `ceil`, `even` or `rceil`; see torchao's `ScaleCalculationMode`.
     """
     rounded, exponent = quantize_mx(input, weight.dtype, block_size, scaling)
     scales = torch.where(exponent == 255, torch.nan, _power_of_2(exponent))
@@ -72,20 +72,20 @@ def mx_linear(
 def quantize_mx(
     input: Tensor, dtype: torch.dtype, block_size: int, scaling: str
 ) -> tuple[Tensor, Tensor]:
-    """The numbers of an MX format that are nearest to those of an input, and their scales.
+    """Round an input to the nearest numbers of an MX format, and compute their scales.
 
     Args:
-        dtype: that of the format's tensors; uint8 for f4E2M1FN.
+        dtype: the dtype of the format's tensors; uint8 for f4E2M1FN.
         scaling: see `mx_linear`.
 
     Returns:
-        numbers without scales `[…, K / block_size, block_size]` in f32, and the bits of the
+        Numbers without scales, `[…, K / block_size, block_size]` in f32, and the bits of the
         f8E8M0FNU scales `[…, K / block_size, 1]` in i32.
     """
     blocks = input.to(torch.float32).unflatten(-1, (-1, block_size))
     exponent = _mx_exponent(blocks.abs().amax(-1, keepdim=True), _FORMATS[dtype], scaling)
     if scaling == "rceil":
-        # One power of 2 more and then less, because a compiler may take a subnormal number for 0.
+        # Multiplied by 0.5 and then by 2: a compiler may treat a subnormal inverse as 0.
         inverse = torch.where(exponent == 0, 2.0, _power_of_2(255 - exponent))
         scaled = blocks * 0.5 * inverse
     else:
@@ -103,16 +103,16 @@ def nvfp4_linear(
     *,
     activation: str = "none",
 ) -> Tensor:
-    """A linear layer in NVFP4: blocks of 16 numbers, and a scale for all of them.
+    """A linear layer in NVFP4: a scale for each block of 16 numbers, and one for the whole tensor.
 
     Args:
         weight: `[N, K / 2]`, ui8.
         scale: `[N, K / 16]`, f8E4M3FN.
-        weight_scale: f32, of the whole weight.
-        input_scale: f32, of the whole input. Only `static` reads it.
+        weight_scale: f32, the scale of the whole weight.
+        input_scale: f32, the scale of the whole input. Only `static` reads it.
         bias: `[N]`.
-        activation: `none`; or the input is quantized to NVFP4 too, with a scale of the whole that
-            is `input_scale` (`static`), or follows from its largest number (`dynamic`).
+        activation: `none`, or the input is quantized to NVFP4 too. Its whole scale is `input_scale`
+            (`static`), or follows from its largest number (`dynamic`).
     """
     numbers = unscaled_numbers(weight).unflatten(-1, (-1, 16))
     block_scales = scale.to(torch.float32).unsqueeze(-1)
@@ -130,13 +130,13 @@ def nvfp4_linear(
 def _mx_exponent(largest: Tensor, format_: _Format, scaling: str) -> Tensor:
     """The bits of the f8E8M0FNU scales, in i32, for the largest numbers of blocks in f32.
 
-    They are computed from the numbers' bits, because a compiler may round a quotient otherwise.
+    They are computed from bits of the numbers, because compilers may round quotients differently.
     """
     bits = largest.view(torch.int32)
     if scaling == "even":
         bits = (bits + (1 << (22 - format_.bits))) & ~0x7FFFFF
     exponent, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
-    if scaling in ("ceil", "rceil"):  # rounded up: the largest number itself, or its quotient
+    if scaling in ("ceil", "rceil"):  # round up the largest number itself, or its quotient
         exponent = exponent + (fraction > (0 if scaling == "ceil" else format_.fraction))
     exponent = (exponent - format_.exponent).clamp(0, 254 if scaling == "rceil" else 255)
     if scaling == "rceil":
@@ -145,13 +145,13 @@ def _mx_exponent(largest: Tensor, format_: _Format, scaling: str) -> Tensor:
 
 
 def _nvfp4_blocks(input: Tensor, tensor_scale: Tensor) -> Tensor:
-    """The numbers that NVFP4 has for an input, without the scale of the whole, in f32."""
+    """Quantize an input to NVFP4, and return the numbers with the scales of blocks, in f32."""
     blocks = input.to(torch.float32).unflatten(-1, (-1, 16))
     scale = blocks.abs().amax(-1, keepdim=True) / 6.0 / tensor_scale
     smallest = torch.finfo(torch.float8_e4m3fn).smallest_normal
     scale = scale.clamp(smallest, 448.0).to(torch.float8_e4m3fn).to(torch.float32)
     scaled = blocks * (1.0 / tensor_scale / scale)
-    scaled = torch.where(scaled.isnan(), -6.0, scaled)  # the code that torchao gives to NaN
+    scaled = torch.where(scaled.isnan(), -6.0, scaled)  # as torchao encodes NaN
     numbers: Tensor = _rounded(scaled, torch.uint8) * scale
     return numbers.flatten(-2)
 
@@ -162,7 +162,7 @@ def _power_of_2(exponent: Tensor) -> Tensor:
 
 
 def _rounded(numbers: Tensor, dtype: torch.dtype) -> Tensor:
-    """The nearest numbers of a format, in f32; ties go to even ones."""
+    """Round to the nearest numbers of a format, in f32; ties go to even numbers."""
     largest = _FORMATS[dtype].largest
     clamped = numbers.clamp(-largest, largest)
     if dtype is not torch.uint8:
@@ -173,7 +173,7 @@ def _rounded(numbers: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def unscaled_numbers(weight: Tensor) -> Tensor:
-    """The numbers of a weight in f32, without scales."""
+    """Unpack the numbers of a weight in f32, without scales."""
     if weight.dtype is not torch.uint8:
         return weight.to(torch.float32)
     codes = torch.stack([weight & 15, weight >> 4], -1).flatten(-2).to(torch.int32)
@@ -183,10 +183,10 @@ def unscaled_numbers(weight: Tensor) -> Tensor:
     return torch.where(codes > 7, -numbers, numbers)
 
 
-def of_block_scaled(
+def rewrite_block_scaled(
     cls: type, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> Tensor:
-    """`__torch_dispatch__` of torchao's tensors, for a linear layer with a weight of blocks."""
+    """Rewrite `__torch_dispatch__` of torchao's tensors for linear layers with scales of blocks."""
     make = {"MXTensor": _from_mx, "NVFP4Tensor": _from_nvfp4}.get(cls.__name__)
     if make is None:
         raise DeclinedError("not a weight of blocks")
@@ -194,15 +194,14 @@ def of_block_scaled(
 
 
 def linear_operands(func: Any, args: Sequence[Any]) -> tuple[Tensor, Any, Tensor | None]:
-    """The input, weight and bias of a linear layer with one of torchao's weights.
+    """Return the input, weight and bias of a linear layer with a quantized weight of torchao.
 
-    PyTorch dispatches a linear layer, or the products that one consists of, whose weight is
-    transposed.
+    PyTorch dispatches the linear layer itself, or its products with a transposed weight.
 
     Raises:
-        DeclinedError: the call is another one.
-        UnsupportedCallError: no entry claims such a layer.
-        InvalidCallError: the call is of a gradient that the layer does not have.
+        DeclinedError: the call is not a linear layer.
+        UnsupportedCallError: no entry claims the layer.
+        InvalidCallError: the call computes a gradient that the layer does not have.
     """
     if func not in _OPERANDS:
         raise DeclinedError("not a linear layer")
@@ -240,7 +239,7 @@ def _from_mx(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
 
 
 def input_scaling(weight: Any) -> str:
-    """The way in which the scales of inputs are chosen for a weight in an MX format.
+    """Return the `scaling` of inputs for a weight in an MX format.
 
     Raises:
         UnsupportedCallError: no entry claims layers with the weight.
@@ -254,9 +253,9 @@ def input_scaling(weight: Any) -> str:
 
 
 def _from_nvfp4(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
-    one = torch.ones((), dtype=torch.float32, device=input.device)
-    weight_scale = one if weight.per_tensor_scale is None else weight.per_tensor_scale
-    input_scale = one if weight.act_per_tensor_scale is None else weight.act_per_tensor_scale
+    unit = torch.ones((), dtype=torch.float32, device=input.device)
+    weight_scale = unit if weight.per_tensor_scale is None else weight.per_tensor_scale
+    input_scale = unit if weight.act_per_tensor_scale is None else weight.act_per_tensor_scale
     activation = weight.act_quant_kwargs
     mode = "none"
     if activation is not None:
@@ -268,10 +267,10 @@ def _from_nvfp4(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
 
 
 def rows_of_scales(weight: Any, block_size: int) -> Tensor:
-    """The scales `[N, K / block_size]` of a weight `[N, K]`.
+    """Return the scales `[N, K / block_size]` of a weight `[N, K]`.
 
-    Swizzled scales are those of 128 x 4 tiles, in the order of cuBLAS: of each tile 32 rows of 16
-    scales, which are those of rows r, r + 32, r + 64 and r + 96.
+    Swizzled scales are stored in tiles of 128 x 4, in the order of cuBLAS: each tile has 32 rows of
+    16 scales, for the rows r, r + 32, r + 64 and r + 96 of the weight.
     """
     rows, columns = weight.size(0), weight.size(1) // block_size
     scale: Tensor = weight.scale

@@ -11,11 +11,11 @@ from composites.torch_internals import assign_all, share_memory
 
 
 def clip_grad_norm(grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -> list[Tensor]:
-    """Gradients, scaled so that their common norm is at most `max_norm`.
+    """Scale gradients so that their common norm is at most `max_norm`.
 
     Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013).
-    The norm is that of the norms of the tensors, and 1e-6 is added to it before the division, as
-    torch.nn.utils.clip_grad_norm_ does.
+    The common norm is the norm of the tensors' norms. 1e-6 is added to it before the division, as
+    in torch.nn.utils.clip_grad_norm_.
 
     Args:
         grads: floating point, of any shapes.
@@ -32,7 +32,7 @@ def clip_grad_norm(grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -
 def _norm_and_factor(
     grads: Sequence[Tensor], max_norm: Tensor, norm_type: float
 ) -> tuple[Tensor, Tensor]:
-    """The common norm, and the factor of the gradients."""
+    """Return the common norm, and the factor for the gradients."""
     if math.isinf(norm_type):
         total_norm = torch.stack([grad.abs().max() for grad in grads]).max()
     else:
@@ -42,7 +42,7 @@ def _norm_and_factor(
     return total_norm, torch.where(factor < 1, factor, torch.ones_like(factor))
 
 
-def of_parameters(
+def adapt_clip_grad_norm(
     composite: Callable[..., Sequence[Tensor]],
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -52,8 +52,8 @@ def of_parameters(
 ) -> Tensor:
     """Adapt `torch.nn.utils.clip_grad_norm_` as torch_xla defines it.
 
-    The parameters may come from a generator. Once it is used up the stock function would find none,
-    so a call that the composite cannot take is made here, in the same way.
+    The parameters may come from a generator, which the stock function could not read again. So if
+    the composite cannot take the call, this function computes it in the same way.
     """
     if foreach or error_if_nonfinite:
         raise UnsupportedCallError("foreach and error_if_nonfinite need the original function")
@@ -61,12 +61,12 @@ def of_parameters(
         raise UnsupportedCallError("norm_type is -inf")
     listed = [parameters] if isinstance(parameters, Tensor) else parameters
     grads = [parameter.grad.detach() for parameter in listed if parameter.grad is not None]
-    if not grads:  # nor does the stock function find any
+    if not grads:  # falls back: the stock function gets no gradients either
         raise UnsupportedCallError("no parameter has a gradient")
     exponent = float(norm_type)
     bound = torch.full((), float(max_norm), dtype=grads[0].dtype, device=grads[0].device)
     with torch.no_grad():
-        if share_memory(grads):  # one after the other, so what they share is scaled each time
+        if share_memory(grads):  # scale them in order: shared memory is scaled several times
             total_norm, factor = _norm_and_factor(grads, bound, exponent)
             for grad in grads:
                 grad.mul_(factor)

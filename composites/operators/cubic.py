@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 A = TypeVar("A", "Array", "Tensor")
 
 _A = -0.75
-"""The kernel's only free parameter, as PyTorch chooses it."""
+"""The only parameter of the kernel; PyTorch's value."""
 
 
 def cubic_weights(t: A) -> tuple[A, A, A, A]:

@@ -10,7 +10,7 @@ from composites.errors import UnsupportedCallError
 
 
 def drop_path(hidden_states: Tensor, *, drop_prob: float) -> Tensor:
-    """Zero for some samples of the batch, and `hidden_states / (1 - drop_prob)` for the others.
+    """Set random samples of the batch to zero, and divide the other samples by `1 - drop_prob`.
 
     Huang et al., "Deep Networks with Stochastic Depth" (2016).
 

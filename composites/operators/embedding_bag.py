@@ -1,5 +1,5 @@
-"""Sums, means and maxima of bags of rows (torch.nn.functional.embedding_bag), which torch_xla
-computes on the CPU."""
+"""Sums, means and maxima of bags of rows (torch.nn.functional.embedding_bag). torch_xla computes
+them on the CPU."""
 
 from collections.abc import Callable
 
@@ -21,15 +21,15 @@ def embedding_bag(
     include_last_offset: bool,
     padding_idx: int | None,
 ) -> Tensor:
-    """One row for each bag.
+    """Reduce the rows of each bag to one row.
 
     Args:
         weight: `[V, D]`.
-        input: rows of `weight`: `[B, N]`, N in each bag, or `[N]` with `offsets`.
-        offsets: `[B]`, where each bag starts.
+        input: indices of rows of `weight`: `[B, N]`, N in each bag, or `[N]` with `offsets`.
+        offsets: `[B]`, the start of each bag.
         per_sample_weights: `[N]`, factors of the rows; only with `offsets` and the mode `sum`.
         mode: `sum`, `mean` or `max`.
-        include_last_offset: whether `offsets` has one more element, at which the last bag ends.
+        include_last_offset: True if `offsets` has one more element, the end of the last bag.
         padding_idx: a row that is in no bag.
 
     Returns:
@@ -60,7 +60,7 @@ def _reduce_equal_bags(rows: Tensor, kept: Tensor, mode: str) -> Tensor:
 
 def _reduce_bags(rows: Tensor, kept: Tensor, starts: Tensor, mode: str) -> Tensor:
     bags, width = starts.size(0), rows.size(1)
-    # How many bags start at each row; those that are empty start where the next one does.
+    # The number of bags that start at each row. An empty bag starts at the same row as the next.
     starting = starts.new_zeros(rows.size(0) + 1).index_add(0, starts, torch.ones_like(starts))
     bag = starting.cumsum(0)[:-1] - 1
     counts = torch.zeros(bags, dtype=rows.dtype, device=rows.device)
@@ -68,15 +68,15 @@ def _reduce_bags(rows: Tensor, kept: Tensor, starts: Tensor, mode: str) -> Tenso
     if mode == "max":
         lowest = torch.full((bags, width), -torch.inf, dtype=rows.dtype, device=rows.device)
         filled = rows.masked_fill(~kept.unsqueeze(-1), -torch.inf)
-        places = bag.to(torch.int64).unsqueeze(-1).expand(filled.shape)
-        greatest = lowest.scatter_reduce(0, places, filled, "amax", include_self=True)
+        indices = bag.to(torch.int64).unsqueeze(-1).expand(filled.shape)
+        greatest = lowest.scatter_reduce(0, indices, filled, "amax", include_self=True)
         return torch.where(counts > 0, greatest, 0.0)
     zeros = torch.zeros(bags, width, dtype=rows.dtype, device=rows.device)
     total = zeros.index_add(0, bag, torch.where(kept.unsqueeze(-1), rows, 0.0))
     return total / counts.clamp(min=1) if mode == "mean" else total
 
 
-def of_function(
+def adapt_embedding_bag(
     composite: Callable[..., Tensor],
     input: Tensor,
     weight: Tensor,
@@ -115,7 +115,7 @@ def of_function(
 def _check(
     input: Tensor, offsets: Tensor | None, mode: str, per_sample_weights: Tensor | None
 ) -> None:
-    """Refuse calls that PyTorch refuses, so that it raises its own error."""
+    """Refuse calls that PyTorch rejects, so that PyTorch raises its own error."""
     if input.dim() != (2 if offsets is None else 1) or (offsets is not None and offsets.dim() != 1):
         raise UnsupportedCallError("input is not [B, N], or [N] with offsets")
     if per_sample_weights is not None and (

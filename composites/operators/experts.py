@@ -1,4 +1,4 @@
-"""Mixture of experts: routing, and the products of the experts that each token chose."""
+"""Mixture of experts: routing, and the products of the chosen experts of each token."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ _ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
 }
-# By the names of classes, so that transformers is only imported by models that use it.
+# Names of classes, so that this module need not import transformers.
 _NAMES = {
     "SiLU": "silu",
     "SiLUActivation": "silu",
@@ -29,17 +29,17 @@ Scores = tuple[Tensor, Tensor]
 def top_k_routing(
     router_logits: Tensor, *, top_k: int, norm_topk_prob: bool
 ) -> tuple[Tensor, Tensor]:
-    """The experts with the largest probabilities of each token, and their weights.
+    """The `top_k` experts with the largest probabilities for each token, and their weights.
 
     Shazeer et al., "Outrageously Large Neural Networks: The Sparsely-Gated Mixture-of-Experts
     Layer" (2017), with a softmax in f32 over all experts, before the choice.
 
     Args:
         router_logits: `[tokens, experts]`, floating point.
-        norm_topk_prob: the weights of a token are divided by their sum.
+        norm_topk_prob: divide the weights of a token by their sum.
 
     Returns:
-        The weights in the dtype of `router_logits` and the experts' numbers, both
+        The weights in the dtype of `router_logits` and the indices of the experts, both
         `[tokens, top_k]`.
     """
     probabilities = torch.softmax(router_logits, -1, dtype=torch.float32)
@@ -52,7 +52,7 @@ def top_k_routing(
 def routing_of_module(
     composite: Callable[..., Scores], module: Any, hidden_states: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run a router's `forward`: its product, then the composite."""
+    """Run a router's `forward`: first its product, then the composite."""
     logits = functional.linear(hidden_states.reshape(-1, module.hidden_dim), module.weight)
     normalized = getattr(module, "norm_topk_prob", None)
     if normalized is None:  # Mixtral's router always normalizes, and leaves the weights in f32
@@ -71,10 +71,10 @@ def experts(
     *,
     activation: str,
 ) -> Tensor:
-    """The weighted sum of the results of the chosen experts for each token.
+    """The weighted sum of the results of the chosen experts, for each token.
 
-    An expert is a gated MLP: `down (act(gate x) * (up x))`. The products are those of `batched_mm`
-    of transformers: the weights of each pair of a token and an expert are gathered.
+    An expert is a gated MLP: `down (act(gate x) * (up x))`. The products are computed as by
+    `batched_mm` of transformers, which gathers the weights for each pair of a token and an expert.
 
     Args:
         hidden_states: `[tokens, hidden]`, floating point.
@@ -86,8 +86,8 @@ def experts(
     chosen = top_k_index.reshape(-1)
     pairs = hidden_states.repeat_interleave(top_k_index.size(-1), dim=0)
     both = torch.bmm(gate_up_proj[chosen], pairs.unsqueeze(-1)).squeeze(-1)
-    # Where devices share an expert, each of these products needs other devices: a sum of parts, or
-    # halves of rows that are divided.
+    # If devices share an expert, each of these products needs communication: to add parts, or to
+    # get halves of divided rows.
     gate, up = map(intermediate, both.chunk(2, dim=-1), ("gate", "up"))
     inner = _ACTIVATIONS[activation](gate) * up
     outer = torch.bmm(down_proj[chosen], inner.unsqueeze(-1)).squeeze(-1)
@@ -130,7 +130,7 @@ def gpt_oss_experts(
     alpha: float,
     limit: float,
 ) -> Tensor:
-    """The same with biases and the gate of gpt-oss: `(up + 1) * gate * sigmoid(alpha * gate)`.
+    """`experts` with biases and the gate of gpt-oss: `(up + 1) * gate * sigmoid(alpha * gate)`.
 
     Gate and up are bounded by `limit`: the gate from above, up from both sides.
 
@@ -180,7 +180,7 @@ def gpt_oss_experts_of_module(
 
 def _check_batched(module: Any, **expected: bool) -> None:
     """Refuse modules with settings that the decompositions do not compute."""
-    # Other implementations sum in another order, or depend on the data.
+    # Other implementations add in another order, or depend on the data.
     implementation = getattr(module.config, "_experts_implementation", None)
     if implementation not in ("batched_mm", "composites"):
         raise UnsupportedCallError(f"the implementation of the experts is {implementation}")

@@ -1,8 +1,8 @@
-"""Fake quantization: numbers are rounded to those that integers stand for, and stay floats.
+"""Fake quantization: floats are rounded to the numbers that quantized integers represent.
 
-The functions have the signatures of PyTorch's operators, and their results: the rounded numbers,
-and a mask of integers in range. PyTorch's gradient is that of the result where the mask is true,
-and 0 elsewhere.
+The functions have the signatures and results of PyTorch's operators: the rounded numbers, and a
+mask of integers that are in range. PyTorch's gradient is the gradient of the result where the mask
+is True, and 0 elsewhere.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ def per_tensor_with_tensors(
     quant_max: int,
 ) -> tuple[Tensor, Tensor]:
     """`aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams`: scale and zero point are
-    tensors of one number, and `fake_quant_enabled` is 0 where the tensor stays what it is."""
+    tensors of one number, and the tensor is returned unchanged if `fake_quant_enabled` is 0."""
     scale, zero_point, is_on = scale.reshape(()), zero_point.reshape(()), fake_quant_enabled != 0
     integers = torch.round(self.to(opmath_type(self.dtype)) * scale.reciprocal()) + zero_point
     rounded, mask = _rounded(self, integers, scale, zero_point, quant_min, quant_max)
@@ -47,7 +47,7 @@ def per_channel(
     self: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> tuple[Tensor, Tensor]:
     """`aten::fake_quantize_per_channel_affine_cachemask`: a zero point of a float type is added
-    before numbers are rounded."""
+    before rounding."""
     if not 0 <= axis < self.dim():
         raise InvalidCallError(f"the axis {axis} of channels is not from 0 to {self.dim() - 1}")
     scale, zero_point = along_axis(scale, self, axis), along_axis(zero_point, self, axis)
@@ -72,11 +72,11 @@ def with_moving_averages(
     per_row_fake_quant: bool = False,
     symmetric_quant: bool = False,
 ) -> tuple[Tensor, ...]:
-    """`aten::_fused_moving_avg_obs_fq_helper_functional`: scale and zero point are those of moving
-    averages of the least and the greatest number, as PT2E trains with them.
+    """`aten::_fused_moving_avg_obs_fq_helper_functional`: scale and zero point follow from moving
+    averages of the least and the greatest number, as in training with PT2E.
 
     Raises:
-        UnsupportedCallError: the averages per channel have no elements, which a call changes.
+        UnsupportedCallError: the averages per channel have no elements before the first call.
     """
     if per_row_fake_quant and running_min.numel() != self.shape[ch_axis]:
         raise UnsupportedCallError("call the model once in eager mode, which sizes its observers")
@@ -110,7 +110,7 @@ def with_moving_averages(
 def _scale_and_zero_point(
     low: Tensor, high: Tensor, quant_min: int, quant_max: int, is_symmetric: bool
 ) -> tuple[Tensor, Tensor]:
-    """The scale and zero point of numbers between two bounds, in f64 as PyTorch computes them."""
+    """Compute the scale and zero point for numbers between two bounds, in f64 as PyTorch does."""
     steps = quant_max - quant_min
     is_around_zero = (low < 0) & (high > 0)
     if is_symmetric:
@@ -136,14 +136,14 @@ _LEAST_SCALE = float(np.float32(6.1e-5))
 
 
 def along_axis(values: Tensor, tensor: Tensor, axis: int) -> Tensor:
-    """A vector that broadcasts along a dimension of a tensor."""
+    """Reshape a vector so that it broadcasts along a dimension of a tensor."""
     return values.reshape([-1 if n == axis % tensor.dim() else 1 for n in range(tensor.dim())])
 
 
 def _rounded(
     self: Tensor, integers: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int
 ) -> tuple[Tensor, Tensor]:
-    is_above = integers >= quant_min  # not NaN, which becomes the least integer
+    is_above = integers >= quant_min  # False for NaN, which becomes the least integer
     in_range = torch.where(is_above, integers.clamp(max=quant_max), quant_min)
     rounded = ((in_range - zero_point) * scale).to(self.dtype)
     return rounded, is_above & (integers <= quant_max)

@@ -1,9 +1,9 @@
-"""Discrete Fourier transforms, which torch_xla computes on the CPU and HLO has an instruction for.
+"""Discrete Fourier transforms. HLO has an instruction for them, but torch_xla uses the CPU.
 
 torch.fft calls one of three operators: real to complex, complex to complex, and complex to real.
-Their gradients are made of the same operators. The decompositions are in JAX, because no operator
-of torch_xla has this instruction. jax is imported where one runs, so that all other entries work
-where jax does not.
+Their gradients consist of the same operators. The decompositions are in JAX, because torch_xla
+lowers no operator to this instruction. They import jax when they run, so that all other entries
+work without jax.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jax import Array
 
-# Divisors of a transform, as PyTorch's operators number them: nothing, the square root of its
-# size, or its size.
+# Divisors of a transform by PyTorch's `normalization`: none, the square root of the size, or the
+# size.
 _FORWARD = ("backward", "ortho", "forward")
 _INVERSE = ("forward", "ortho", "backward")
 
 _MOST_AXES = 3
-"""The most dimensions of one instruction."""
+"""The greatest number of dimensions of one instruction."""
 
 
 def fft_r2c(self: Array, dim: Sequence[int], normalization: int, onesided: bool) -> Array:
-    """`aten::_fft_r2c`. With `onesided`, the last of `dim` has only the half that is not
-    redundant."""
+    """`aten::_fft_r2c`. With `onesided`, the last dimension of `dim` has only the non-redundant
+    half."""
     import jax.numpy as jnp
 
     norm = _FORWARD[normalization]
@@ -44,8 +44,8 @@ def fft_c2c(self: Array, dim: Sequence[int], normalization: int, forward: bool) 
 
 
 def fft_c2r(self: Array, dim: Sequence[int], normalization: int, last_dim_size: int) -> Array:
-    """`aten::_fft_c2r`, the inverse of `fft_r2c`. `last_dim_size` is the size of the last of `dim`
-    in the result."""
+    """`aten::_fft_c2r`, the inverse of `fft_r2c`. `last_dim_size` is the size of the last dimension
+    of `dim` in the result."""
     import jax.numpy as jnp
 
     norm = _INVERSE[normalization]

@@ -27,16 +27,16 @@ def fused_adam_update(
     weight_decay: float,
     maximize: bool,
 ) -> list[Tensor]:
-    """One step of Adam or AdamW for parameters of one dtype that have made the same steps.
+    """One step of Adam or AdamW for parameters with the same dtype and the same step count.
 
     Args:
-        params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs: lists of the same length; the last
-            one is empty without AMSGrad.
+        params, grads, exp_avgs, exp_avg_sqs: lists of the same length.
+        max_exp_avg_sqs: a list of the same length, or an empty list without AMSGrad.
 
-    The others are as for `adam_update`.
+    For the other arguments see `adam_update`.
 
     Returns:
-        New `params`, `exp_avgs`, `exp_avg_sqs` and `max_exp_avg_sqs`, one list after the other.
+        New `params`, `exp_avgs`, `exp_avg_sqs` and `max_exp_avg_sqs`, concatenated.
     """
     updates = [
         adam_update(
@@ -60,7 +60,7 @@ def fused_adam_update(
 
 
 def _fused(composite: Update, *arguments: Any, decoupled: bool, **keywords: Any) -> InPlace:
-    """Adapt `torch.optim.AdamW`, or `torch.optim.Adam`, with `foreach=True` or without."""
+    """Adapt `torch.optim.AdamW` or `torch.optim.Adam`, with any `foreach`."""
     call = AdamCall(*arguments, **keywords)
     call.check(decoupled=decoupled)
     if call.capturable or call.differentiable:

@@ -46,14 +46,14 @@ def geglu(gate: Tensor, up: Tensor, *, approximate: str) -> Tensor:
 
     Args:
         gate, up: tensors of the same shape, floating point.
-        approximate: GELU's formula, as `torch.nn.functional.gelu` has it.
+        approximate: GELU's formula; see `torch.nn.functional.gelu`.
     """
     return functional.gelu(gate, approximate=approximate) * up
 
 
 def swiglu_of_mlp(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
     """Run a gated MLP's `forward` with its gate as the composite."""
-    # The check is by name, so that transformers is only imported by models that use it.
+    # The check uses the name, so that this module need not import transformers.
     if type(module.act_fn).__name__ not in ("SiLU", "SiLUActivation"):
         raise UnsupportedCallError(f"the activation is {module.act_fn}")
     return _gated_mlp(composite, module, x)
@@ -61,7 +61,7 @@ def swiglu_of_mlp(composite: Callable[..., Tensor], module: Any, x: Tensor) -> T
 
 def geglu_of_mlp(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
     """Run the `forward` of a gated MLP with GELU, as `swiglu_of_mlp` does with SiLU."""
-    gelu = getattr(module.act_fn, "act", None)  # of transformers, maybe a functools.partial
+    gelu = getattr(module.act_fn, "act", None)  # in transformers, possibly a functools.partial
     if getattr(gelu, "func", gelu) is not functional.gelu:
         raise UnsupportedCallError(f"the activation is {module.act_fn}")
     keywords = getattr(gelu, "keywords", {"approximate": "none"})
@@ -72,7 +72,7 @@ def _gated_mlp(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tens
     gate, up = module.gate_proj(x), module.up_proj(x)
     try:
         gated = composite(gate, up)
-    except UnsupportedCallError:  # falling back would run the projections and their hooks again
+    except UnsupportedCallError:  # a fallback would run the projections and their hooks again
         gated = module.act_fn(gate) * up
     result: Tensor = module.down_proj(gated)
     return result

@@ -1,10 +1,10 @@
 """Sampling of images at the points of a grid (torch.nn.functional.grid_sample).
 
-For each point, a few rows and columns of the image are read, and a few planes of a volume. These
-are the taps, and each has a weight: two along each axis for linear interpolation, one for nearest,
-four for bicubic. The result is the sum over all taps of their weights times pixel. The gradient of
-the image scatters along the same taps. The gradient of the grid uses the derivatives of the weights
-instead of the weights.
+Each point reads a few rows and columns of the image, and a few planes of a volume. These are the
+taps: two along each axis for linear interpolation, one for nearest, four for bicubic. Each tap has
+a weight. The result is the sum of weight times pixel over all taps. The gradient of the image
+scatters along the same taps. The gradient of the grid uses the derivatives of the weights instead
+of the weights.
 
 The coordinate arithmetic follows PyTorch's definition in aten/src/ATen/native/GridSamplerUtils.h.
 """
@@ -33,17 +33,17 @@ class _Sampling:
     align_corners: bool
 
     def taps(self, coordinate: Tensor) -> "_Taps":
-        """The taps of coordinates from -1 to 1, of shape (N, points)."""
+        """Compute the taps of coordinates from -1 to 1, of shape (N, points)."""
         source, scale = self._unnormalized(coordinate)
-        if self.interpolation_mode == BICUBIC:  # padding applies to the taps, so no slope changes
+        if self.interpolation_mode == BICUBIC:  # padding moves the taps and does not change slopes
             low = source.floor()
             t = source - low
             positions = [self._padded(low + k)[0] for k in (-1, 0, 1, 2)]
             return self._make(positions, cubic_weights(t), [w * scale for w in cubic_slopes(t)])
         source, slope = self._padded(source)
         if self.interpolation_mode == NEAREST:
-            one = torch.ones_like(source)
-            return self._make([source.round()], [one], [torch.zeros_like(source)])
+            weight = torch.ones_like(source)
+            return self._make([source.round()], [weight], [torch.zeros_like(source)])
         slope = slope * scale
         low = source.floor()
         t = source - low
@@ -58,15 +58,15 @@ class _Sampling:
         return _Taps(index, inside, torch.stack(tuple(weights), -1), torch.stack(tuple(slopes), -1))
 
     def _unnormalized(self, coordinate: Tensor) -> tuple[Tensor, float]:
-        """Coordinates in pixels, and their derivative. With align_corners, -1 and 1 are the centres
-        of the outermost pixels; without it, they are their outer edges."""
+        """Convert coordinates to pixels, and return the derivative. -1 and 1 are the centres of the
+        outermost pixels with align_corners, and their outer edges without."""
         if self.align_corners:
             slope = (self.size - 1) / 2
             return (coordinate + 1) * slope, slope
         return ((coordinate + 1) * self.size - 1) / 2, self.size / 2
 
     def _padded(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Pixel coordinates moved into the image, and the derivative of this mapping."""
+        """Move pixel coordinates into the image, and return the derivative of this mapping."""
         slope = torch.ones_like(source)
         if self.padding_mode == ZEROS:
             return source, slope
@@ -78,8 +78,8 @@ class _Sampling:
         return source.clamp(0, self.size - 1), torch.where(within, slope, 0.0)
 
     def _reflected(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Reflect as often as needed: at the outermost centres with align_corners, else at the
-        edges."""
+        """Reflect coordinates as often as needed, at the outermost centres with align_corners, and
+        at the edges without."""
         low, span = (0.0, self.size - 1) if self.align_corners else (-0.5, self.size)
         if span == 0:
             return torch.zeros_like(source), torch.zeros_like(source)
@@ -94,7 +94,7 @@ class _Sampling:
 
 @dataclass(frozen=True, slots=True)
 class _Taps:
-    """The positions that points read along one axis; every tensor is (N, points, taps)."""
+    """The positions that points read along one axis. All tensors are (N, points, taps)."""
 
     index: Tensor
     """Position within the axis."""
@@ -107,19 +107,19 @@ class _Taps:
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """Taps of all points of a grid along all axes, of which columns are the last."""
+    """Taps of all points of a grid along all axes. The last axis is the columns."""
 
     axes: list[_Taps]
     pixels: Tensor
-    """(N * points * … * rows * columns): index of each pixel within the whole batch."""
+    """(N * points * … * rows * columns): the index of each pixel in the whole batch."""
     inside: Tensor
-    """(N, points, …, rows, columns)."""
+    """(N, points, …, rows, columns): False for taps outside the image."""
 
 
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """Sample the image `input` at the points of `grid`; volumes have a depth before their height.
+    """Sample the image `input` at the points of `grid`. Volumes have a depth before the height.
 
     The last dimension of `grid` is (x, y) or (x, y, z), with coordinates from -1 to 1.
 
@@ -128,9 +128,9 @@ def grid_sampler_2d(
     check_same_dtype(input, grid)
     samples = _samples(input, grid, interpolation_mode, padding_mode, align_corners)
     values = _values(input, samples)
-    weights = _over_axes(mul, [each.weights for each in samples.axes])
+    weights = _over_axes(mul, [taps.weights for taps in samples.axes])
     sampled = (values * weights[..., None]).sum(_tap_dims(samples))
-    # From (N, points, C).
+    # `sampled` is (N, points, C).
     sampled = sampled.transpose(1, 2).reshape(input.size(0), input.size(1), *grid.shape[1:-1])
     return sampled.to(input.dtype)
 
@@ -151,7 +151,7 @@ def grid_sampler_2d_backward(
     """
     check_same_dtype(input, grid, grad_output)
     samples = _samples(input, grid, interpolation_mode, padding_mode, align_corners)
-    all_weights = [each.weights for each in samples.axes]
+    all_weights = [taps.weights for taps in samples.axes]
     # (N, points, 1, 1, C)
     grad = grad_output.to(opmath_type(input.dtype)).flatten(2).transpose(1, 2)
     grad = grad[(slice(None), slice(None), *[None] * len(all_weights))]
@@ -184,18 +184,18 @@ def _samples(
     pixels = torch.arange(batch, device=grid.device).reshape(batch, 1, *[1] * len(sizes))
     for number, (size, taps) in enumerate(zip(sizes, axes, strict=True)):
         pixels = pixels * size + _along(taps.index, number, len(sizes))
-    inside = _over_axes(and_, [each.inside for each in axes])
+    inside = _over_axes(and_, [taps.inside for taps in axes])
     return _Samples(axes, pixels.flatten(), inside)
 
 
 def _along(taps: Tensor, axis: int, axes: int) -> Tensor:
-    """Taps (N, points, taps) of an axis, with a dimension for each axis after the points."""
+    """Reshape taps (N, points, taps) of an axis to one dimension per axis after the points."""
     return taps[(..., *[None] * axis, slice(None), *[None] * (axes - 1 - axis))]
 
 
 def _over_axes(combine: Callable[[Tensor, Tensor], Tensor], taps: Sequence[Tensor]) -> Tensor:
     """Combine the taps of all axes, (N, points, taps), into (N, points, …, rows, columns)."""
-    return reduce(combine, [_along(each, axis, len(taps)) for axis, each in enumerate(taps)])
+    return reduce(combine, [_along(tensor, axis, len(taps)) for axis, tensor in enumerate(taps)])
 
 
 def _tap_dims(samples: _Samples) -> tuple[int, ...]:
@@ -203,8 +203,8 @@ def _tap_dims(samples: _Samples) -> tuple[int, ...]:
 
 
 def _values(input: Tensor, samples: _Samples) -> Tensor:
-    """The values at the taps, (N, points, …, rows, columns, C). All channels of a pixel are read at
-    once."""
+    """Read the values at the taps, (N, points, …, rows, columns, C), with all channels of a pixel
+    at once."""
     channels = input.size(1)
     pixels = input.to(opmath_type(input.dtype)).permute(0, *_tap_dims(samples), 1)
     pixels = pixels.reshape(prod(pixels.shape[:-1]), channels)
@@ -213,7 +213,7 @@ def _values(input: Tensor, samples: _Samples) -> Tensor:
 
 
 def _scattered(shares: Tensor, input: Tensor, samples: _Samples) -> Tensor:
-    """An image of the shape of `input` to which each tap adds its share."""
+    """Add the share of each tap to an image of zeros with the shape of `input`."""
     batch, channels, *sizes = input.shape
     shape = (batch * prod(sizes), channels)
     pixels = torch.zeros(shape, dtype=shares.dtype, device=shares.device)

@@ -1,4 +1,4 @@
-"""Indexing by tensors."""
+"""Indexing by a tensor."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,10 +9,10 @@ from composites.errors import UnsupportedCallError
 
 
 def index(self: Tensor, index: Tensor, *, dim: int) -> Tensor:
-    """The rows of dimension `dim` that the numbers in `index` name; -1 is the last row.
+    """Select rows of dimension `dim` by their indices; -1 is the last row.
 
     Args:
-        index: any shape, integers; its dimensions take the place of `dim` in the result.
+        index: any shape, integers; its dimensions replace `dim` in the result.
     """
     return self[(slice(None),) * dim + (index,)]
 
@@ -20,7 +20,7 @@ def index(self: Tensor, index: Tensor, *, dim: int) -> Tensor:
 def by_one_tensor(
     composite: Callable[..., Tensor], self: Tensor, indices: Sequence[Tensor | None]
 ) -> Tensor:
-    """Adapt aten::index, which takes a tensor, or None, for each dimension."""
+    """Adapt aten::index, which takes a tensor or None for each dimension."""
     indexed = [(dim, tensor) for dim, tensor in enumerate(indices) if tensor is not None]
     if len(indexed) != 1:
         raise UnsupportedCallError(f"{len(indexed)} dimensions are indexed")

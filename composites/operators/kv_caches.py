@@ -1,7 +1,7 @@
-"""Caches of keys and values that are rings, or are stored as integers.
+"""Caches of keys and values that are ring buffers, or are stored as integers.
 
-In: the tensors of a cache, and the positions and rows of new tokens; out: the tensors with these
-rows. `composites.operators.transformers_caches` makes these calls for models of transformers.
+In: the tensors of a cache, and the positions and rows of new tokens; out: the updated tensors.
+`composites.operators.transformers_caches` calls these functions for models of transformers.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class QuantizedRows(NamedTuple):
-    """Keys or values as integers, each row with a scale of its own."""
+    """Keys or values as integers, with one scale per row."""
 
     rows: Tensor
     """`[N, H, S, E]`, i8."""
@@ -19,15 +19,15 @@ class QuantizedRows(NamedTuple):
     """`[N, H, S]`, f32."""
 
     def dequantized(self, dtype: torch.dtype) -> Tensor:
-        """The rows as numbers of this type."""
+        """Return the rows in a float type."""
         return (self.rows.to(torch.float32) * self.scales.unsqueeze(-1)).to(dtype)
 
 
 def quantize_rows(source: Tensor) -> QuantizedRows:
-    """Quantize each row: its largest magnitude becomes 127, halves are rounded to even numbers.
+    """Quantize each row: its largest magnitude becomes 127, and halves are rounded to even.
 
     Args:
-        source: `[N, H, L, E]`, floating point. A row of zeros has the scale 0.
+        source: `[N, H, L, E]`, floating point. A row of zeros gets the scale 0.
     """
     wide = source.to(torch.float32)
     scales = wide.abs().amax(-1) * (1 / 127)
@@ -37,16 +37,16 @@ def quantize_rows(source: Tensor) -> QuantizedRows:
 
 
 def update_ring_kv_cache(self: Tensor, positions: Tensor, source: Tensor) -> Tensor:
-    """Write rows to a ring: the row of position p is in slot p modulo S.
+    """Write rows to a ring buffer: position p is in slot p modulo S.
 
     Args:
-        self: `[N, H, S, E]`, the ring.
-        positions: `[L]`, integers that follow each other. Of more than S, only the last S are
+        self: `[N, H, S, E]`, the ring buffer.
+        positions: `[L]`, consecutive integers. If there are more than S, only the last S rows are
             written.
         source: `[N, H, L, E]`, the rows of these positions.
 
     Returns:
-        The ring with these rows.
+        The updated ring buffer.
     """
     slots, rows = _last(self.shape[2], positions, source, is_ring=True)
     return self.index_copy(2, slots, rows)
@@ -59,13 +59,13 @@ def update_quantized_kv_cache(
 
     Args:
         self: `[N, H, S, E]`, i8, the cache.
-        scales: `[N, H, S]`, f32: the number that each of its rows is multiplied by.
-        positions: `[L]`, integers that follow each other: the rows of the cache that are written.
+        scales: `[N, H, S]`, f32: the factor of each row of the cache.
+        positions: `[L]`, consecutive integers: the rows of the cache that are written.
         source: `[N, H, L, E]`, floating point.
-        is_ring: write to a ring, as `update_ring_kv_cache` does.
+        is_ring: write to a ring buffer, as `update_ring_kv_cache` does.
 
     Returns:
-        The cache and the scales, with these rows.
+        The updated cache and scales.
     """
     slots, written = _last(self.shape[2], positions, source, is_ring=is_ring)
     rows, row_scales = quantize_rows(written)
@@ -73,7 +73,7 @@ def update_quantized_kv_cache(
 
 
 def _last(size: int, positions: Tensor, source: Tensor, *, is_ring: bool) -> tuple[Tensor, Tensor]:
-    """The slots of a cache that the last positions are written to, and the rows of these."""
+    """Return the slots of a cache for the last positions, and the rows of these positions."""
     start = max(source.shape[2] - size, 0)
     last = positions[start:]
     slots = ring_slots(last, size) if is_ring else last.to(torch.int64)
@@ -81,5 +81,5 @@ def _last(size: int, positions: Tensor, source: Tensor, *, is_ring: bool) -> tup
 
 
 def ring_slots(positions: Tensor, size: int) -> Tensor:
-    """The slots of positions in a ring, i64. The remainder is one of i32, which LiteRT has."""
+    """Return the slots of positions in a ring buffer, i64. LiteRT has only a remainder of i32."""
     return torch.fmod(positions.to(torch.int32), size).to(torch.int64)

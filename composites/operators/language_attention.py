@@ -1,8 +1,8 @@
-"""Attention as language models of today compute it: over a prompt, a static cache, and pages.
+"""Attention of current language models: over a prompt, a static cache, and pages.
 
-Scores may have a bound, a window of keys, and a sink for each head; a key and value may belong to
-several heads of the query, and are not repeated for them. The rules that say which keys a query
-sees are attributes and positions, not masks of the size of the scores.
+Scores may have a bound, a window of keys, and a sink for each head. Several heads of the query may
+share a head of keys and values, which is not repeated for them. Attributes and positions determine
+which keys a query attends to, not masks of the size of the scores.
 
 `composites.operators.transformers_attention` calls these functions for models of transformers.
 """
@@ -28,22 +28,22 @@ def attention(
     softcap: float | None = None,
     dropout_p: float = 0.0,
 ) -> Tensor:
-    """Attention whose last query is at the position of the last key.
+    """Attention in which the last query has the position of the last key.
 
     The scores are `scale * query @ key`, then `softcap * tanh(scores / softcap)`. The lowest number
-    of its type is added to a score that is excluded, so that a row without any key weighs all
-    values alike. The softmax is in f32, and in f64 for f64.
+    of its type is added to an excluded score, so that a row without any key weighs all values
+    alike. The softmax is in f32, and in f64 for f64.
 
     Gemma Team, "Gemma 2" (2024), section 2, has bounds; Jiang et al., "Mistral 7B" (2023), section
     2, windows.
 
     Args:
         query: `[N, Hq, L, E]`, floating point.
-        key: `[N, H, S, E]`; H divides Hq, and heads n * Hq / H and following ones share head n.
+        key: `[N, H, S, E]`; H divides Hq, and Hq / H consecutive heads of the query share a head.
         value: `[N, H, S, Ev]`.
         attn_mask: bool (True takes part) or added to the scores; broadcast to `[N, Hq, L, S]`.
         is_causal: query i does not attend to keys after position S - L + i.
-        window: with `is_causal`, the number of keys up to that position that it attends to.
+        window: with `is_causal`, the greatest number of last keys that a query attends to.
         dropout_p: the probability that a weight is dropped.
 
     Returns:
@@ -66,13 +66,13 @@ def sink_attention(
     softcap: float | None = None,
     dropout_p: float = 0.0,
 ) -> Tensor:
-    """`attention` in which each row has one more score, the sink of its head, without a value.
+    """`attention` with one more score in each row: the sink of its head, which has no value.
 
     Xiao et al., "Efficient Streaming Language Models with Attention Sinks" (2023); OpenAI,
     "gpt-oss model card" (2025).
 
     Args:
-        sinks: `[Hq]`. The other arguments are those of `attention`.
+        sinks: `[Hq]`. For the other arguments see `attention`.
     """
     visible = _causal(query, key, window) if is_causal else None
     return _attend(query, key, value, visible, attn_mask, sinks, scale, softcap, dropout_p)
@@ -89,7 +89,7 @@ def cached_attention(
     window: int | None = None,
     softcap: float | None = None,
 ) -> Tensor:
-    """Causal attention over a cache of which only the keys up to a position are valid.
+    """Causal attention over a cache in which only the keys up to a position are valid.
 
     Args:
         query: `[N, Hq, L, E]`, floating point; often L is 1.
@@ -97,7 +97,7 @@ def cached_attention(
         value: `[N, H, S, Ev]`.
         positions: `[N, L]` or `[1, L]`, integers: the last key that each query attends to.
         sinks: `[Hq]`, as in `sink_attention`.
-        window: the number of keys up to that position that a query attends to.
+        window: the greatest number of last keys that a query attends to.
 
     Returns:
         `[N, Hq, L, Ev]`.
@@ -153,19 +153,19 @@ def paged_attention(
     """Attention of one query for each sequence, whose keys and values are in pages.
 
     Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention"
-    (2023). Operands are those of JAX's kernel for TPUs, `paged_attention` in
-    `jax.experimental.pallas.ops.tpu`, which has the scale in the query.
+    (2023). The operands are the same as for JAX's TPU kernel, `paged_attention` in
+    `jax.experimental.pallas.ops.tpu`, whose query includes the scale.
 
     Args:
         query: `[N, Hq, E]`, floating point.
-        key_pages: `[H, pages, page size, E]`, finite numbers, also after the lengths; H divides Hq,
-            as in `attention`.
+        key_pages: `[H, pages, page size, E]`, finite numbers, also after the last key; H divides
+            Hq, as in `attention`.
         value_pages: `[H, pages, page size, Ev]`.
         lengths: `[N]`, integers: the number of keys of each sequence, at least 1.
-        page_indices: `[N, M]`, integers: the pages of each sequence, in order. Entries after its
-            last page are not read as keys, but must be pages too.
+        page_indices: `[N, M]`, integers: the pages of each sequence, in order. Indices after the
+            last page of a sequence are ignored, but must be valid.
         sinks: `[Hq]`, as in `sink_attention`.
-        window: the number of last keys that a query attends to.
+        window: the greatest number of last keys that a query attends to.
 
     Returns:
         `[N, Hq, Ev]`.
@@ -177,7 +177,7 @@ def paged_attention(
 
 
 def _gathered(pages: Tensor, page_indices: Tensor) -> Tensor:
-    """The keys or values of each sequence, `[N, H, M * page size, E]`."""
+    """Gather the keys or values of each sequence: `[N, H, M * page size, E]`."""
     heads, _, size, width = pages.shape
     batch, count = page_indices.shape
     chosen = pages.index_select(1, page_indices.reshape(-1))
@@ -216,7 +216,7 @@ def _attend(
         raise InvalidCallError(
             f"the key has {key.shape[1]} heads, which do not divide the query's {heads}"
         )
-    # The heads that share a key and value are further rows of one product.
+    # Query heads that share keys and values are more rows of one product.
     shared = batch, key.shape[1], heads // key.shape[1] * length
     scores = torch.matmul(query.reshape(*shared, width), key.transpose(2, 3)) * scale
     if softcap is not None:
@@ -227,7 +227,7 @@ def _attend(
     elif attn_mask is not None:
         scores = scores + attn_mask
     if visible is not None:
-        # Added, as in transformers: a row without any key has a gradient then.
+        # The mask is added, as in transformers, so that a row without any key has a gradient.
         lowest = scores.new_full((), torch.finfo(scores.dtype).min)
         scores = scores + torch.where(visible, 0.0, lowest)
     if sinks is not None:

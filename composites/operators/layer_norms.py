@@ -1,10 +1,10 @@
-"""Cohere's layer norm, which keeps its statistics for its backward.
+"""Cohere's layer norm, which saves its statistics for its backward.
 
-Ba et al., "Layer Normalization" (2016). A backward that has mean and reciprocal deviation computes
-no sum over the rows of the input again, for which devices that share rows would have to communicate
-once more. `aten::native_layer_norm` returns both too.
+Ba et al., "Layer Normalization" (2016). A backward with the mean and the reciprocal deviation does
+not add the rows of the input again, for which devices that share rows would have to communicate.
+`aten::native_layer_norm` also returns both.
 
-Operations and their order are those of the module and of autograd, so that the bits are the same.
+Operations and their order are those of the module and of autograd, which gives the same bits.
 """
 
 from collections.abc import Sequence

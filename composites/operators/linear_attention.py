@@ -1,5 +1,5 @@
 """Linear attention of language models, computed in blocks of positions: lightning attention, and
-delta rules, which correct a state before they add to it."""
+delta rules, which correct a state before adding to it."""
 
 import sys
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from composites.errors import UnsupportedCallError
 from composites.operators.scans import check_not_packed
 
 Values = tuple[Tensor, Tensor]
-"""The result, and the last state."""
+"""The result and the last state."""
 
 
 def lightning_attention(
@@ -25,7 +25,7 @@ def lightning_attention(
     key_decay: Tensor,
     diagonal_decay: Tensor,
 ) -> Values:
-    """Attention without softmax whose weights decay with the distance, by blocks of `B` positions.
+    """Attention without softmax, in blocks of `B` positions. Weights decay with the distance.
 
     Qin et al., "Lightning Attention-2" (2024). With the slope `s` of a head,
 
@@ -34,7 +34,7 @@ def lightning_attention(
     Args:
         query, key, value: `[N, H, L, C]`, floating point.
         slope_rate: `[H, 1, 1]`.
-        query_decay, key_decay: `[H, B, 1]`, the decay since the start of a block, and to its end.
+        query_decay, key_decay: `[H, B, 1]`, the decay from the start of a block, and to its end.
         diagonal_decay: `[1, H, B, B]`, the decay from the column to the row, 0 above the diagonal.
 
     Returns:
@@ -65,7 +65,7 @@ def lightning_attention_of_module(
     past_key_values: Any = None,
     **kwargs: Any,
 ) -> Values:
-    """Run `MiniMaxLightningAttention.forward` with all between its projections as the composite."""
+    """Run `MiniMaxLightningAttention.forward`. The composite is the part between projections."""
     layer, cache = module.layer_idx, past_key_values
     if cache is not None and cache.get_linear_cache(layer) is not None:
         raise UnsupportedCallError("the call passes a recurrent state")
@@ -102,7 +102,7 @@ def gated_delta_rule(
         state_t = exp(g_t) state_{t-1}
         state_t += beta_t key_t^T (value_t - key_t state_t),    result_t = query_t state_t / sqrt(C)
 
-    All is in f32, and computed in chunks of positions, as in section 3.3 there.
+    All arithmetic is in f32, in chunks of positions, as in section 3.3 of the paper.
 
     Args:
         query, key: `[N, L, G, C]`, floating point, and divided by their norm if `use_qk_l2norm`.
@@ -120,7 +120,7 @@ def gated_delta_rule(
         *(query, key, value, g, beta, initial_state),
         chunk_size=chunk_size,
         normalize=_normalized if use_qk_l2norm else None,
-        products=lambda some, others, decay: (some @ others.transpose(-1, -2)) * decay,
+        products=lambda left, right, decay: (left @ right.transpose(-1, -2)) * decay,
     )
 
 
@@ -168,12 +168,12 @@ def _delta_rule(
     normalize: Callable[[Tensor], Tensor] | None,
     products: Callable[[Tensor, Tensor, Tensor], Tensor],
 ) -> Values:
-    """The delta rule with logarithms of decays `g` for heads, `[N, L, H]`, or for channels.
+    """The delta rule with logarithms of decays `g` per head, `[N, L, H]`, or per channel.
 
     Args:
         normalize: applied to `query` and `key`.
-        products: of each row of a chunk `[N, H, B, C]` with each row of another one, times the
-            decay from the one to the other, `[N, H, B, B]` or `[N, H, B, B, C]`.
+        products: multiplies each row of a chunk `[N, H, B, C]` with each row of another chunk, and
+            with the decay between them, `[N, H, B, B]` or `[N, H, B, B, C]`.
     """
     length, dtype = value.shape[1], query.dtype
     has_channels = g.dim() == 4
@@ -201,8 +201,8 @@ def _delta_rule(
     system = products(weighted_key, key, decay)
     within = products(query, key, decay)
     decayed_key = weighted_key * by_channels(summed.exp())
-    # What a chunk adds, and what of it the state before has already, is the solution of a system.
-    proposed, known = (_solution(system, x) for x in (weighted_value, decayed_key))
+    # The values that a chunk adds are `proposed - stored @ state`; both solve the same system.
+    proposed, stored = (_solution(system, x) for x in (weighted_value, decayed_key))
 
     state = _state_before(initial_state, proposed, key)
     query = query * by_channels(summed.exp())
@@ -210,18 +210,18 @@ def _delta_rule(
     chunk_decay = by_channels(summed.select(3, -1).exp()).unsqueeze(-1)
     results = []
     for i in range(query.shape[2]):
-        added = proposed[:, :, i] - known[:, :, i] @ state
+        added = proposed[:, :, i] - stored[:, :, i] @ state
         results.append(query[:, :, i] @ state + within[:, :, i] @ added)
         state = state * chunk_decay[:, :, i] + key[:, :, i].transpose(-1, -2) @ added
     return _by_positions(results, length, dtype), state
 
 
-def _decayed_products(some: Tensor, others: Tensor, decay: Tensor) -> Tensor:
-    return (some.unsqueeze(-2) * others.unsqueeze(-3) * decay).sum(dim=-1)
+def _decayed_products(left: Tensor, right: Tensor, decay: Tensor) -> Tensor:
+    return (left.unsqueeze(-2) * right.unsqueeze(-3) * decay).sum(dim=-1)
 
 
 def _by_heads(tensor: Tensor) -> Tensor:
-    """`[N, L, H, …]` to `[N, H, L, …]`, in f32."""
+    """Transpose `[N, L, H, …]` to `[N, H, L, …]`, in f32."""
     return tensor.transpose(1, 2).to(torch.float32, memory_format=torch.contiguous_format)
 
 
@@ -234,7 +234,7 @@ def _divided_by_norm(tensor: Tensor) -> Tensor:
 
 
 def _solution(system: Tensor, values: Tensor) -> Tensor:
-    if values.device.type == "xla":  # torch_xla lowers only the operator that was before the other
+    if values.device.type == "xla":  # torch_xla lowers only the older of the two operators
         solved: Tensor = torch.triangular_solve(values, system, upper=False, unitriangular=True)[0]
     else:
         solved = torch.linalg.solve_triangular(system, values, upper=False, unitriangular=True)
@@ -249,7 +249,7 @@ def _state_before(initial_state: Tensor | None, value: Tensor, key: Tensor) -> T
 
 
 def _by_positions(chunks: list[Tensor], length: int, dtype: torch.dtype) -> Tensor:
-    """Chunks `[N, H, B, V]` to `[N, L, H, V]`, without padding."""
+    """Join chunks `[N, H, B, V]` to `[N, L, H, V]`, without padding."""
     result = torch.stack(chunks, dim=2).flatten(2, 3)[:, :, :length]
     return result.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format)
 

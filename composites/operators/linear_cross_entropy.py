@@ -1,11 +1,11 @@
 """The last linear layer of a language model and its loss, as one function.
 
-In: the states before the layer, its weight, and classes; out: the loss. Users call
-`composites.linear_cross_entropy`. In a program that computes logits and then the loss, as
-transformers do, `of_logits` finds the operands of the logits.
+In: the states before the layer, the layer's weight, and classes; out: the loss. Users call
+`composites.linear_cross_entropy`. In a program that computes first logits and then the loss, as
+models of transformers do, `rewrite_logits` finds the operands of the logits.
 
-The first three functions take what the composite `linear_cross_entropy` takes, with the numbers of
-reductions that `composites.operators.aten_enums` has.
+The first three functions take the arguments of the composite `linear_cross_entropy`. Reductions are
+numbers from `composites.operators.aten_enums`.
 """
 
 from typing import Any
@@ -34,8 +34,8 @@ def loss_of_linear(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross entropy of `linear(input, weight, bias)`, as transformers computes it: the logits have
-    the type of the operands, and the loss is computed of them in f32.
+    """Cross entropy of `linear(input, weight, bias)`, as in transformers: the logits have the type
+    of the operands, and the loss is computed in f32.
 
     Args:
         input: `[…, H]`.
@@ -65,8 +65,8 @@ def loss_with_rows(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`loss_of_linear` without label smoothing, with its bits, `row_maxima` and `row_log_sums`,
-    which are intermediate values of the loss.
+    """`loss_of_linear` without label smoothing, with the same bits, and `row_maxima` and
+    `row_log_sums`, which are intermediate values of the loss.
 
     Args:
         input, weight, bias: of one type, f32 or f64.
@@ -93,12 +93,12 @@ def loss_of_linear_backward(
     reduction: int,
     ignore_index: int,
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of `loss_of_linear` for input and weight, without label smoothing, with the
-    bits of stock.
+    """The gradients of `loss_of_linear` for input and weight, without label smoothing. They have
+    the bits of the stock lowering.
 
-    The logits are computed again. In one graph with the forward, XLA computes them once. The maxima
-    and sums of their rows are operands, because devices that share the classes would communicate
-    for them once more: XLA merges no collectives.
+    The logits are computed again; in one graph with the forward, XLA computes them once. The maxima
+    and sums of their rows are operands, because computing them again would take communication if
+    devices share the classes: XLA does not merge collectives.
 
     Args:
         grad_output: a scalar, or of the shape of `target` if there is no reduction.
@@ -124,8 +124,8 @@ def loss_of_linear_backward(
 
 
 def _check_autocast(input: Tensor) -> None:
-    """Refuse autocast, under which products have other types than the operands, and the backward
-    can have another autocast than the forward."""
+    """Refuse autocast, under which products have other types than their operands, and the backward
+    can run under another autocast than the forward."""
     kind = input.device.type
     if is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         raise UnsupportedCallError("autocast is on")
@@ -134,14 +134,14 @@ def _check_autocast(input: Tensor) -> None:
 def row_maxima(
     input: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None = None, *_: Any, **__: Any
 ) -> Tensor:
-    """The greatest logit of each row, of the shape of `target`, which is saved for the backward."""
+    """The greatest logit of each row, with the shape of `target`, saved for the backward."""
     return _logits(input, weight, bias).amax(-1)
 
 
 def row_log_sums(
     input: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None = None, *_: Any, **__: Any
 ) -> Tensor:
-    """The logarithm of the sum of exp(logit - maximum) of each row, which is saved too."""
+    """The logarithm of the sum of exp(logit - maximum) of each row, saved for the backward."""
     logits = _logits(input, weight, bias)
     return torch.log(torch.exp(logits - logits.amax(-1, keepdim=True)).sum(-1))
 
@@ -151,8 +151,8 @@ def _rows_of_logits(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
 
 
 def _logits(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    # Stock's logits are viewed before they are cast. Where nothing lies between product and cast,
-    # XLA leaves out the rounding to bf16, and the bits would differ.
+    # The stock lowering views the logits before the cast. With nothing between product and cast,
+    # XLA would omit the rounding to bf16, and the bits would differ.
     viewed = input.unsqueeze(0) if input.dim() == 2 else input
     logits = functional.linear(viewed, weight, bias)
     return logits.to(opmath_type(logits.dtype)).view(*input.shape[:-1], weight.size(0))
@@ -167,7 +167,7 @@ def linear_cross_entropy_loss(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """`loss_of_linear`, under the name that the entry `linear_cross_entropy` replaces."""
+    """`loss_of_linear`, under the name whose calls the entry `linear_cross_entropy` catches."""
     return loss_of_linear(input, weight, target, bias, reduction, ignore_index, label_smoothing)
 
 
@@ -194,17 +194,17 @@ def linear_cross_entropy(
         bias: the layer's bias, `[C]`.
         ignore_index: a class whose rows do not count.
         reduction: `mean`, `sum` or `none`.
-        label_smoothing: between 0 and 1, as of `torch.nn.functional.cross_entropy`.
+        label_smoothing: between 0 and 1, as in `torch.nn.functional.cross_entropy`.
 
     Returns:
         A scalar, or `[…]` if the reduction is `none`. f64 for f64, and f32 for all other types.
 
     Raises:
-        InvalidCallError: shapes that do not fit each other, or a reduction of another name.
+        InvalidCallError: the shapes do not match, or the reduction is unknown.
     """
     if reduction not in _REDUCTIONS:
-        known = ", ".join(_REDUCTIONS)
-        raise InvalidCallError(f"linear_cross_entropy: no reduction {reduction!r}; use {known}")
+        names = ", ".join(_REDUCTIONS)
+        raise InvalidCallError(f"linear_cross_entropy: no reduction {reduction!r}; use {names}")
     if not 0 <= label_smoothing <= 1:
         raise InvalidCallError(
             f"linear_cross_entropy: label_smoothing is between 0 and 1, not {label_smoothing}"
@@ -232,20 +232,20 @@ def linear_cross_entropy(
     )
 
 
-def of_logits(
+def rewrite_logits(
     source: Tensor,
     target: Tensor,
     num_items_in_batch: Tensor | int | None = None,
     ignore_index: int = -100,
     **kwargs: Any,
 ) -> Tensor:
-    """`fixed_cross_entropy` of transformers, where its logits are those of a linear layer without
-    bias.
+    """Rewrite `fixed_cross_entropy` of transformers, if its logits are the result of a linear layer
+    without bias.
 
-    Autograd's graph shows this: the node of the logits holds both operands, and raises if one was
-    written to since. After anything but a cast, such as soft-capping, there is another node. Logits
-    that are not needed for anything else are then never computed, since torch_xla computes what is
-    alive at a sync.
+    Autograd's graph shows this: the node of the logits saves both operands, and raises an error if
+    an operand was written to later. Any operation but a cast, such as soft-capping, has another
+    node. Logits that are used only here are then never computed, because torch_xla computes only
+    tensors that are alive at a sync.
     """
     if source.dim() != 2 or target.dim() != 1 or target.is_floating_point():
         raise UnsupportedCallError("the logits are not [N, C] with [N] classes")

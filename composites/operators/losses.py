@@ -1,4 +1,4 @@
-"""Losses. `reduction` is a number of `composites.operators.aten_enums`."""
+"""Losses. `reduction` is a number from `composites.operators.aten_enums`."""
 
 from typing import Any
 
@@ -63,15 +63,15 @@ def cross_entropy_with_sums(
     label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`aten::cross_entropy_loss` of `[N, C]` logits and `[N]` classes without label smoothing, with
-    the bits of stock, `row_maxima` and `row_log_sums`.
+    the bits of the stock lowering, and `row_maxima` and `row_log_sums`.
 
-    Both are intermediate values of the loss. With stock's lowering they would be computed once
-    more: it starts its maxima from minus infinity, and `amax` from the last finite number, so XLA
-    merges neither them nor the operations that follow. Where all logits of a row are minus
-    infinity, the logarithm is too, and the log-probabilities are not numbers, as in stock.
+    Both are intermediate values of the loss. With the stock lowering they are computed twice: it
+    starts its maxima from minus infinity, and `amax` from the lowest finite number, so XLA merges
+    neither the maxima nor the operations that follow. If all logits of a row are minus infinity, so
+    is the logarithm, and the log-probabilities are NaN, as in the stock lowering.
 
-    Anything else between these operations, as a `where`, makes XLA:CPU (torch_xla 2.9) fuse them in
-    another way and add in another order, from about 100 classes.
+    Any other operation between these, such as a `where`, makes XLA:CPU (torch_xla 2.9) fuse them
+    differently and add in another order, from about 100 classes.
     """
     maxima = torch.amax(self, 1)
     shifted = self - maxima.unsqueeze(1)
@@ -88,15 +88,15 @@ def row_maxima(self: Tensor, *_: Any, **__: Any) -> Tensor:
         self: logits `[N, C, …]`, or `[C]`.
 
     Returns:
-        `[N, …]`, or a scalar; f32 where the logits are f16 or bf16.
+        `[N, …]`, or a scalar; f32 if the logits are f16 or bf16.
     """
     return torch.amax(self, _dimension_of_classes(self)).to(opmath_type(self.dtype))
 
 
 def row_log_sums(self: Tensor, *_: Any, **__: Any) -> Tensor:
-    """The logarithm of the sum of exp(logit - maximum) of each row, as `row_maxima` has rows.
+    """The logarithm of the sum of exp(logit - maximum) of each row; for rows see `row_maxima`.
 
-    With both, a backward computes log-probabilities as stock does, with its bits:
+    With both, a backward computes log-probabilities with the bits of the stock lowering, as
     `(self - maximum) - log_sum`.
     """
     classes = _dimension_of_classes(self)
@@ -114,11 +114,11 @@ def cross_entropy_backward(
     reduction: int,
     ignore_index: int,
 ) -> Tensor:
-    """The gradient of `aten::cross_entropy_loss` for the logits, with the bits of stock, without
-    class weights and label smoothing.
+    """The gradient of `aten::cross_entropy_loss` for the logits, with the bits of the stock
+    lowering, without class weights and label smoothing.
 
-    Stock multiplies one-hot rows of the size of the logits, and sums them. All but one number of
-    such a row are zeros, so this has the one number and the zero only. Zeros keep their sign.
+    The stock lowering multiplies and adds one-hot rows of the logits' size. All but one number of
+    such a row are zero, so this function uses only that number and zero. Zeros keep their sign.
 
     Args:
         grad_output: a scalar, or `[N]` if there is no reduction.
@@ -129,19 +129,19 @@ def cross_entropy_backward(
     Returns:
         `[N, C]`.
     """
-    # Torch_xla computes `&` of booleans in u8, which not every compiler compares.
+    # torch_xla computes `&` of booleans in u8, which not every compiler can compare.
     valid = torch.where(target != ignore_index, target, torch.full_like(target, -1))
     counted = valid == valid.clamp(0, self.size(1) - 1)
-    grad_others = -grad_output * 0.0  # also of the class of a row that is ignored
+    grad_others = -grad_output * 0.0  # also for the class of an ignored row
     grad_class = torch.where(counted, -grad_output, grad_others)
     if reduction == MEAN:
         count = counted.to(self.dtype).sum()
         count = torch.where(count != 0, count, torch.ones_like(count))
         grad_class, grad_others = grad_class / count, grad_others / count
-    # Of the logits' size: where devices divide the classes, they then communicate one number of
-    # each row, not one of `grad_class` and one of `sums`.
+    # Expanded to the size of the logits: devices that share the classes then communicate one number
+    # per row, instead of one of `grad_class` and one of `sums`.
     grad_class = grad_class.unsqueeze(1).expand_as(self)
-    # Stock's sums have no -0.
+    # The sums of the stock lowering have no -0.
     sums = torch.where(grad_class != 0, grad_class, torch.zeros_like(grad_class))
     chosen = target.unsqueeze(1) == torch.arange(self.size(1), device=self.device)
     grad_logs = torch.where(chosen, grad_class, grad_others.unsqueeze(-1))

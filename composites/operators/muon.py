@@ -1,4 +1,4 @@
-"""Muon: the update of one matrix, the orthogonalization in it, and the adapter from torch.optim."""
+"""Muon: the update of one matrix, its orthogonalization, and the adapter from torch.optim."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,14 +18,14 @@ def zeropower_via_newtonschulz(
     """A matrix near the orthogonal factor of `grad`, by Newton-Schulz iterations in bf16.
 
     Jordan, "Muon: An optimizer for hidden layers in neural networks" (2024), as torch.optim.Muon
-    computes it: X is `grad` divided by its norm, in the orientation that is not tall, and each
-    iteration makes `a X + (b A + c A²) X` of it, with `A = X Xᵀ`.
+    computes it: X is `grad` divided by its norm, and transposed if it is tall. Each iteration
+    replaces X by `a X + (b A + c A²) X`, with `A = X Xᵀ`.
 
     Args:
         grad: `[M, N]`, floating point.
         ns_coefficients: a, b and c.
-        ns_steps: how many iterations; fewer than 100.
-        eps: the least norm to divide by.
+        ns_steps: the number of iterations, less than 100.
+        eps: the lower bound of the norm.
 
     Returns:
         `[M, N]`, bf16.
@@ -44,10 +44,10 @@ def zeropower_via_newtonschulz(
 
 
 def _add_product(
-    addend: Tensor, one: Tensor, other: Tensor, *, beta: float, alpha: float
+    addend: Tensor, left: Tensor, right: Tensor, *, beta: float, alpha: float
 ) -> Tensor:
-    """torch.addmm, for which torch_xla leaves the graph if there is a beta."""
-    product = (one @ other).to(torch.float32)
+    """torch.addmm; torch_xla computes it on the CPU if beta is not 1."""
+    product = (left @ right).to(torch.float32)
     return (addend.to(torch.float32) * beta + product * alpha).to(addend.dtype)
 
 
@@ -70,8 +70,8 @@ def muon_update(
         param, grad, momentum_buffer: `[M, N]`, of the same shape.
         step_size: 0-d, f32 or f64; the learning rate, adjusted to the shape of the matrix.
         decay: 0-d, f32 or f64; `1 - lr * weight_decay`.
-        momentum: weight of the old momentum in the new one.
-        ns_coefficients, ns_steps, eps: of `zeropower_via_newtonschulz`.
+        momentum: the weight of the old momentum in the new momentum.
+        ns_coefficients, ns_steps, eps: arguments of `zeropower_via_newtonschulz`.
 
     Returns:
         New `param` and `momentum_buffer`.
@@ -126,7 +126,7 @@ def muon(
 
 
 def _adjusted(lr: Any, adjust_lr_fn: str | None, param: Tensor) -> float:
-    """The learning rate for a matrix of this shape."""
+    """Adjust the learning rate to the shape of a matrix."""
     rows, columns = param.shape[:2]
     if adjust_lr_fn in (None, "original"):
         return float(lr * math.sqrt(max(1, rows / columns)))

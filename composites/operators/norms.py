@@ -35,8 +35,8 @@ def llama_rms_norm(
 def t5_rms_norm(
     input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
 ) -> Tensor:
-    """The same norm with the roundings of T5: f32 up to the reciprocal root, then promoted with
-    `input`.
+    """The norm of `llama_rms_norm` with the roundings of T5: f32 up to the reciprocal root, then
+    promoted with `input`.
 
     Args:
         input: any shape `[…, C]`, floating point.
@@ -52,8 +52,8 @@ def t5_rms_norm(
 def olmo2_rms_norm(
     input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
 ) -> Tensor:
-    """The same norm with the rounding of OLMo 2 and gpt-oss: all of it in f32, then rounded to the
-    dtype of `input`.
+    """The norm of `llama_rms_norm` with the rounding of OLMo 2 and gpt-oss: all arithmetic in f32,
+    then rounded to the dtype of `input`.
 
     Args:
         input: any shape `[…, C]`, floating point.
@@ -106,7 +106,7 @@ def gemma_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) ->
 
 
 def global_response_norm(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Channels by the norm of each: Woo et al., "ConvNeXt V2" (2023), section 3.
+    """Scale channels by their norms: Woo et al., "ConvNeXt V2" (2023), section 3.
 
     Args:
         input: `[N, H, W, C]`, floating point.
@@ -123,7 +123,7 @@ def response_norm_of_module(composite: Callable[..., Tensor], module: Any, x: Te
 
 
 def layer_scale(input: Tensor, scale: Tensor) -> Tensor:
-    """Each channel times its scale: Touvron et al., "Going Deeper with Image Transformers" (2021).
+    """Scale each channel: Touvron et al., "Going Deeper with Image Transformers" (2021).
 
     Args:
         input: any shape `[…, C]`, floating point.
@@ -138,18 +138,18 @@ def scale_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) ->
 
 
 def reciprocal_root(wide: Tensor, eps: float) -> Tensor:
-    """`1 / sqrt(mean(wide^2) + eps)` over the last dimension, which stays."""
+    """`1 / sqrt(mean(wide^2) + eps)` over the last dimension, which is kept with size 1."""
     return torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
 
 
 def gated(input: Tensor, gate: Tensor | None) -> Tensor:
-    """`input * silu(gate)` in f32; the input where there is no gate."""
+    """`input * silu(gate)` in f32, or the input if there is no gate."""
     wide = input.to(torch.float32)
     return wide if gate is None else wide * functional.silu(gate.to(torch.float32))
 
 
 def in_groups(x: Tensor, size: int) -> Tensor:
-    """`[…, C]` as `[…, C / size, size]`."""
+    """View `[…, C]` as `[…, C / size, size]`."""
     return x.view(*x.shape[:-1], x.shape[-1] // size, size)
 
 
@@ -173,13 +173,13 @@ def cohere_layer_norm(
 def rms_norm_gated(
     input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float
 ) -> Tensor:
-    """The norm of `input * silu(gate)` over groups of the last dimension, with the roundings of
+    """The RMS norm of `input * silu(gate)` over groups of the last dimension, with the roundings of
     Llama.
 
     Args:
         input: `[…, C]`, floating point.
         weight: `[C]`.
-        gate: the shape of `input`.
+        gate: of the shape of `input`.
         group_size: divides C.
     """
     wide = gated(input, gate)
@@ -215,8 +215,8 @@ def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tens
 
 
 def _weight_of(module: Any, input: Tensor) -> Tensor:
-    """The weight of a norm over the last dimension. Python would also broadcast it, and a subclass
-    may have none."""
+    """Return the weight of a norm over the last dimension, or refuse the call: Python code would
+    also broadcast it, and a subclass may have none."""
     weight = module.weight
     if not isinstance(weight, Tensor):
         raise UnsupportedCallError(f"weight is {weight}")
@@ -230,7 +230,7 @@ def _weight_of(module: Any, input: Tensor) -> Tensor:
 def frozen_batch_norm(
     input: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor
 ) -> Tensor:
-    """Batch norm by given statistics, as DETR's backbones have it: eps is 1e-5.
+    """Batch norm with fixed statistics, as in DETR's backbones: eps is 1e-5.
 
     Args:
         input: `[N, C, H, W]`, floating point.
@@ -258,16 +258,15 @@ def batch_norm_training(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Batch norm by the statistics of the batch, and the updated moving averages of these
+    """Batch norm with the statistics of the batch, and the updated moving averages of these
     statistics.
 
     Ioffe and Szegedy, "Batch Normalization" (2015). Each average is `(1 - momentum) * running +
-    momentum * batch`. The variance is the biased one both in the result and in the average, as
-    torch_xla computes it.
+    momentum * batch`. Both the result and the average use the biased variance, as in torch_xla.
 
     Args:
         input: `[N, C, …]`, floating point.
-        running_mean, running_var: `[C]`, the averages so far; they are not modified.
+        running_mean, running_var: `[C]`, the old averages, which are not modified.
         weight, bias: `[C]`.
 
     Returns:
@@ -275,7 +274,7 @@ def batch_norm_training(
     """
     mean, variance = running_mean.clone(), running_var.clone()
     result = torch.native_batch_norm(input, weight, bias, mean, variance, True, momentum, eps)[0]
-    if input.device.type != "xla":  # it has averaged the unbiased variance
+    if input.device.type != "xla":  # `native_batch_norm` averages the unbiased variance
         with torch.no_grad():
             biased = channel_statistics(input)[2].flatten()
             variance = moving_average(running_var, biased, momentum)
@@ -283,13 +282,13 @@ def batch_norm_training(
 
 
 def channel_statistics(input: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The centered values, the mean, and the biased variance of each channel of `[N, C, …]`, with
-    sizes of 1 for the other dimensions, in f32 or wider."""
+    """The centered values, the mean, and the biased variance of each channel of `[N, C, …]`, in f32
+    or wider. Reduced dimensions are kept with size 1."""
     return centered_statistics(input.to(opmath_type(input.dtype)), [0, *range(2, input.dim())])
 
 
 def centered_statistics(input: Tensor, dims: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """The input less its mean, the mean, and the biased variance over dimensions that stay."""
+    """The input minus its mean, the mean, and the biased variance, with kept dimensions."""
     mean = input.mean(dims, keepdim=True)
     centered = input - mean
     return centered, mean, (centered * centered).mean(dims, keepdim=True)
@@ -301,7 +300,7 @@ def moving_average(running: Tensor, batch: Tensor, momentum: float) -> Tensor:
 
 
 def biased_share(input: Tensor) -> float:
-    """The biased variance of each channel of `[N, C, …]`, divided by the unbiased one."""
+    """The ratio of the biased to the unbiased variance of each channel of `[N, C, …]`."""
     count = input.numel() // input.shape[1]
     return (count - 1) / count
 
@@ -319,7 +318,7 @@ def train_batch_norm(
     cudnn_enabled: bool,
 ) -> Tensor:
     """Adapt aten::batch_norm, which updates the averages in place although its schema does not say
-    so. PyTorch averages the unbiased variance, torch_xla 2.9 the biased one, as the composite does.
+    so. PyTorch averages the unbiased variance, torch_xla 2.9 and the composite the biased variance.
     """
     if not training or running_mean is None or running_var is None:
         raise UnsupportedCallError("the call has no moving averages to update")
@@ -346,7 +345,7 @@ def train_batch_norm(
 def instance_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float
 ) -> Tensor:
-    """Each channel of each sample, normalized by its own mean and biased variance.
+    """Normalize each channel of each sample by its mean and biased variance.
 
     Ulyanov, Vedaldi and Lempitsky, "Instance Normalization" (2016).
 
@@ -357,7 +356,7 @@ def instance_norm(
     return torch.instance_norm(input, weight, bias, None, None, True, 0.0, eps, False)
 
 
-def of_instance_norm(
+def adapt_instance_norm(
     composite: Callable[..., Tensor],
     input: Tensor,
     weight: Tensor | None,
@@ -369,8 +368,8 @@ def of_instance_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """Adapt aten::instance_norm without moving averages. With them, PyTorch makes a batch norm of
-    it, which is another composite in training."""
+    """Adapt aten::instance_norm without moving averages. With them, PyTorch calls batch norm, which
+    is another composite in training."""
     if running_mean is not None or running_var is not None or not use_input_stats:
         raise UnsupportedCallError("the call has moving averages")
     return composite(input, weight, bias, eps=eps)
@@ -379,30 +378,30 @@ def of_instance_norm(
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     """`g * v / norm(v)`, with one Euclidean norm for each index along `dim`.
 
-    Salimans and Kingma, "Weight Normalization" (2016). Half precision is computed in f32, as
-    PyTorch's kernels do.
+    Salimans and Kingma, "Weight Normalization" (2016). Half precision is computed in f32, as in
+    PyTorch's kernels.
 
     Args:
         v: floating point.
         g: of size 1 in every dimension but `dim`.
-        dim: the dimension to keep, the first or the last one.
+        dim: the dimension to keep, the first or the last.
 
     Returns:
-        Of the shape and dtype of `v`.
+        A tensor of the shape and dtype of `v`.
     """
     opmath = opmath_type(v.dtype)
     return (v.to(opmath) * (g.to(opmath) / weight_norms(v, g, dim))).to(v.dtype)
 
 
 def weight_norms(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
-    """The norms that `v` is divided by, of the shape of `g`, in f32 or wider."""
+    """The norms by which `v` is divided, of the shape of `g`, in f32 or wider."""
     return torch.norm_except_dim(v.to(opmath_type(v.dtype)), 2, dim)
 
 
-# ---- of graphs that several devices share ----
+# ---- norms for graphs that several devices share ----
 # torch_xla's norms are batch norms whose channels are all rows, all groups or all channels of all
-# samples: two dimensions become one, and what the second of them divides is gathered. These keep
-# dimensions apart. Backward passes do not compute again what was saved, which takes collectives.
+# samples: two dimensions are merged, and a tensor that is sharded along the second is gathered.
+# These norms keep dimensions separate. Backwards use saved values, to avoid further collectives.
 
 
 def layer_norm_apart(
@@ -412,7 +411,7 @@ def layer_norm_apart(
     bias: Tensor | None,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`aten::native_layer_norm`, over the dimensions as they are.
+    """`aten::native_layer_norm`, without merging dimensions.
 
     Args:
         input: `[…, *normalized_shape]`, f32 or f64.
@@ -437,7 +436,7 @@ def layer_norm_backward_apart(
     """The gradients of `layer_norm_apart` for input, weight and bias.
 
     Args:
-        grad_output_1, grad_output_2: those of mean and reciprocal deviation, which are not used.
+        grad_output_1, grad_output_2: gradients of mean and reciprocal deviation; must be None.
         result_1, result_2: mean and reciprocal deviation.
     """
     grad = _only(grad_output, grad_output_1, grad_output_2)
@@ -446,8 +445,8 @@ def layer_norm_backward_apart(
     grad_input = _gradient_of_norm(affine(grad, weight, None), centered, result_2, dims)
     grad_weight, grad_bias = grad * (centered * result_2), grad
     if dims[0]:
-        others = list(range(dims[0]))
-        return grad_input, grad_weight.sum(others), grad_bias.sum(others)
+        rows = list(range(dims[0]))
+        return grad_input, grad_weight.sum(rows), grad_bias.sum(rows)
     return grad_input, grad_weight, grad_bias.clone()
 
 
@@ -461,7 +460,7 @@ def group_norm_apart(
     group: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`aten::native_group_norm` with samples and groups apart.
+    """`aten::native_group_norm`, with samples and groups in separate dimensions.
 
     Args:
         input: `[N, C, …]`, f32 or f64.
@@ -499,7 +498,7 @@ def group_norm_backward_apart(
 def instance_norm_apart(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float
 ) -> Tensor:
-    """`instance_norm` with samples and channels apart.
+    """`instance_norm`, with samples and channels in separate dimensions.
 
     Args:
         input: `[N, C, …]`, f32 or f64.
@@ -518,35 +517,35 @@ def instance_norm_backward_apart(
 
 
 def last_dimensions(input: Tensor, shape: Sequence[int]) -> list[int]:
-    """The dimensions of `input` that a norm of this `normalized_shape` reduces."""
+    """Return the dimensions of `input` that a norm with this `normalized_shape` reduces."""
     return list(range(input.dim() - len(shape), input.dim()))
 
 
 def sum_of_rows(x: Tensor) -> Tensor:
-    """`[…, C]` added up to `[C]`."""
+    """Sum `[…, C]` to `[C]`."""
     return x.sum(list(range(x.dim() - 1))) if x.dim() > 1 else x
 
 
 def per_channel(values: Values, input: Tensor) -> Values:
-    """One value for each channel, in the rank of an input `[N, C, …]`."""
+    """Reshape one value per channel to the rank of an input `[N, C, …]`."""
     return values if values is None else values.reshape(1, -1, *[1] * (input.dim() - 2))
 
 
 def affine(normed: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """`normed * weight + bias`, without the ones that are None."""
+    """`normed * weight + bias`. A weight or bias that is None is left out."""
     scaled = normed if weight is None else normed * weight
     return scaled if bias is None else scaled + bias
 
 
-def _only(grad: Tensor | None, *others: Tensor | None) -> Tensor:
-    if grad is None or any(other is not None for other in others):
+def _only(grad: Tensor | None, *statistics: Tensor | None) -> Tensor:
+    if grad is None or any(gradient is not None for gradient in statistics):
         raise UnsupportedCallError("the statistics have gradients")
     return grad
 
 
 def _statistics(input: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor]:
-    """Mean and reciprocal deviation. The variance is the mean of the squares less the square of the
-    mean, as XLA has it, so that one collective has both sums."""
+    """Mean and reciprocal deviation. The variance is the mean of the squares minus the square of
+    the mean, as in XLA, so that one collective adds both sums."""
     count = math.prod(input.shape[dim] for dim in dims)
     mean = input.sum(dims, keepdim=True) / count
     variance = (input * input).sum(dims, keepdim=True) / count - mean * mean
@@ -556,7 +555,7 @@ def _statistics(input: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Ten
 def _gradient_of_norm(
     weighted: Tensor, centered: Tensor, reciprocal: Tensor, dims: list[int]
 ) -> Tensor:
-    """The gradient for the input of a norm over `dims`, from that for the normalized values."""
+    """The gradient for the input of a norm over `dims`. `weighted` is for the normalized values."""
     count = math.prod(centered.shape[dim] for dim in dims)
     sums = weighted.sum(dims, keepdim=True)
     products = (weighted * centered).sum(dims, keepdim=True)
@@ -567,11 +566,11 @@ def _gradient_of_norm(
 def _gradients_per_channel(
     input: Tensor, weight: Tensor | None, grad: Tensor, centered: Tensor, reciprocal: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients for input, weight and bias of a norm over all dimensions of `centered` but the
-    first two, with one weight for each channel of the input."""
+    """The gradients for input, weight and bias of a norm over all but the first two dimensions of
+    `centered`, with one weight per channel of the input."""
     weighted = affine(grad, per_channel(weight, input), None).reshape(centered.shape)
     dims = list(range(2, centered.dim()))
     grad_input = _gradient_of_norm(weighted, centered, reciprocal, dims).reshape(input.shape)
     normed = (centered * reciprocal).reshape(input.shape)
-    others = [0, *range(2, input.dim())]
-    return grad_input, (grad * normed).sum(others), grad.sum(others)
+    reduced = [0, *range(2, input.dim())]
+    return grad_input, (grad * normed).sum(reduced), grad.sum(reduced)

@@ -1,8 +1,8 @@
 """Optimizer updates of one parameter tensor, and the adapters from torch.optim.
 
-Values that change from step to step are operands. As attributes, they would give each step a new
-graph. They are computed on the host in double precision, or on the device if the step count is
-there (`capturable=True`), as in torch.optim.
+Values that change from step to step are operands; as attributes, they would cause a new graph in
+each step. They are computed on the host in double precision, or on the device if the step count is
+on the device (`capturable=True`), as in torch.optim.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,19 +40,19 @@ def adam_update(
 ) -> list[Tensor]:
     """One step of Adam (Kingma and Ba, 2015) or AdamW (Loshchilov and Hutter, 2019).
 
-    The operations and their order are those of `torch.optim.Adam`, so the results are bitwise
+    The operations and their order are the same as in `torch.optim.Adam`, so the results are bitwise
     equal.
 
     Args:
-        param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq: tensors of the same shape; the last one
-            only with AMSGrad.
+        param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq: tensors of the same shape;
+            `max_exp_avg_sq` only with AMSGrad.
         step_size: 0-d, `lr / (1 - beta1^t)`; of the dtype of `param`, or of the step count if
             `capturable`.
         bias_correction2_sqrt: 0-d, `sqrt(1 - beta2^t)`, of the same dtype as `step_size`.
         decay: 0-d, f32 or f64; `1 - lr * weight_decay` with decoupled weight decay, otherwise 1.
-            torch_xla rounds the factors of half-precision products no further than to f32.
+            torch_xla rounds the factors of half-precision products only to f32.
         weight_decay: L2 penalty that is added to the gradient; 0 with decoupled weight decay.
-        capturable: whether to use the order of operations of `torch.optim.Adam(capturable=True)`.
+        capturable: use the order of operations of `torch.optim.Adam(capturable=True)`.
 
     Returns:
         New `param`, `exp_avg` and `exp_avg_sq`, and new `max_exp_avg_sq` with AMSGrad.
@@ -73,8 +73,8 @@ def adam_update(
         param = param + exp_avg / denominator
     else:
         denominator = largest.sqrt() / bias_correction2_sqrt + eps
-        # This is a sum of two products. Which one XLA fuses with the sum depends on how it is
-        # written.
+        # A sum of two products. The form of the expression decides which of them XLA fuses with
+        # the sum.
         param = param + exp_avg / denominator * -step_size
     updated = [param, exp_avg, exp_avg_sq]
     return updated if max_exp_avg_sq is None else [*updated, largest]
@@ -101,8 +101,8 @@ def scale_by_adam(
         bias_correction1: 0-d, `1 - beta1**t` in the step `t`, or `1 - beta1**(t + 1)` for Nadam.
         bias_correction2: 0-d, `1 - beta2**t`.
         bias_correction_grad: for Nadam; 0-d, `1 - beta1**t`.
-        eps: is added to the denominator.
-        eps_root: is added to what the denominator is the square root of.
+        eps: added to the denominator.
+        eps_root: added inside the square root of the denominator.
 
     Returns:
         The direction, which is subtracted from the parameter in proportion to the learning rate,
@@ -135,7 +135,7 @@ def scale_by_lion(grad: Tensor, exp_avg: Tensor, *, beta1: float, beta2: float) 
 
 
 def momentum_trace(grad: Tensor, trace: Tensor, *, decay: float, nesterov: bool) -> list[Tensor]:
-    """The direction of momentum (Polyak, 1964) or of Nesterov's, without a learning rate:
+    """The direction of momentum (Polyak, 1964) or Nesterov momentum without a learning rate:
     `optax.trace` for one parameter.
 
     Args:
@@ -165,8 +165,7 @@ def sgd_update(
     """One step of stochastic gradient descent, with the momentum of `torch.optim.SGD`.
 
     Args:
-        param, grad, momentum_buffer: tensors of the same shape; there is no buffer in the first
-            step.
+        param, grad, momentum_buffer: tensors of the same shape. The first step has no buffer.
         lr: the learning rate, 0-d, of the dtype of `param`.
 
     Returns:
@@ -213,14 +212,14 @@ class AdamCall:
     decoupled_weight_decay: bool
 
     def check(self, *, decoupled: bool) -> None:
-        """Leave calls to torch.optim that no update here takes, and those of the other optimizer.
+        """Leave unsupported calls, and calls of the other optimizer, to torch.optim.
 
         Raises:
             UnsupportedCallError: with the reason.
         """
         if self.decoupled_weight_decay != decoupled:
-            one, other = ("Adam", "AdamW") if decoupled else ("AdamW", "Adam")
-            raise UnsupportedCallError(f"the call is for {one}, not {other}")
+            called, expected = ("Adam", "AdamW") if decoupled else ("AdamW", "Adam")
+            raise UnsupportedCallError(f"the call is for {called}, not {expected}")
         numbers = (self.beta1, self.beta2, self.lr, self.weight_decay, self.eps)
         scaling = (self.grad_scale, self.found_inf)
         require_plain(numbers, scaling, has_complex=self.has_complex)
@@ -234,7 +233,7 @@ class AdamCall:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes that composites of one parameter and of all have."""
+        """The attributes that the composites for one and for all parameters share."""
         return {
             "beta1": self.beta1,
             "beta2": self.beta2,
@@ -244,11 +243,11 @@ class AdamCall:
         }
 
     def scalars(self, made: "Scalars", step: Any, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`step_size`, `bias_correction2_sqrt` and `decay` of `adam_update`.
+        """Return `step_size`, `bias_correction2_sqrt` and `decay` of `adam_update`.
 
         Args:
             made: the scalars of the call.
-            step: the number of the step, or a tensor with it on the device.
+            step: the step count, as a number or as a tensor on the device.
             like: the parameter.
         """
         beta1, beta2, lr = cast("tuple[float, float, float]", (self.beta1, self.beta2, self.lr))
@@ -263,8 +262,8 @@ class AdamCall:
 
 
 def _adam(composite: Update, *arguments: Any, decoupled: bool, **keywords: Any) -> InPlace:
-    """Adapt `torch.optim.AdamW`, or `torch.optim.Adam`, without `foreach` and `fused`, which is the
-    default for XLA tensors."""
+    """Adapt `torch.optim.AdamW` or `torch.optim.Adam` without `foreach` and `fused`, the default
+    for XLA tensors."""
     call = AdamCall(*arguments, **keywords)
     call.check(decoupled=decoupled)
     devices = {param.device.type for param in call.params} if call.capturable else {"cpu"}
@@ -315,8 +314,7 @@ def sgd(
     maximize: bool,
     has_sparse_grad: bool,
 ) -> InPlace:
-    """Adapt `torch.optim.SGD` without `foreach` and `fused`, which is its default for XLA
-    tensors."""
+    """Adapt `torch.optim.SGD` without `foreach` and `fused`, the default for XLA tensors."""
     has_complex = any(param.is_complex() for param in params)
     require_plain(
         (weight_decay, momentum, lr, dampening), (grad_scale, found_inf), has_complex=has_complex
@@ -366,7 +364,7 @@ def lion_update(
     Args:
         param, grad, exp_avg: tensors of the same shape.
         lr: the learning rate, 0-d, of the dtype of `param`.
-        decay: the factor of `param`, 1 minus lr times the weight decay; 0-d.
+        decay: the factor of `param`, 0-d; `1 - lr * weight_decay`.
 
     Returns:
         New `param` and `exp_avg`.
@@ -408,8 +406,8 @@ class Scalars:
         self._made: dict[tuple[float, torch.dtype, torch.device], Tensor] = {}
 
     def tensor(self, value: Any, like: Tensor, *, wide: bool = False) -> Tensor:
-        """The number as a 0-d tensor of the parameter's dtype, or of its opmath type if `wide`. A
-        tensor that was computed on the device is returned as it is."""
+        """Return a number as a 0-d tensor of the parameter's dtype, or of its opmath type if
+        `wide`. A tensor, which was computed on the device, is returned unchanged."""
         dtype = opmath_type(like.dtype) if wide else like.dtype
         if isinstance(value, Tensor):
             return value
@@ -424,14 +422,14 @@ class Scalars:
 def require_plain(
     numbers: Sequence[Any], scaling: Sequence[Tensor | None] = (), *, has_complex: bool
 ) -> None:
-    """Leave to torch.optim what no update here takes.
+    """Leave calls that the updates do not support to torch.optim.
 
     Args:
-        numbers: the options of the optimizer. Some of them can be tensors in torch.optim.
-        scaling: `grad_scale` and `found_inf`, which a GradScaler gives to fused optimizers.
+        numbers: the options of the optimizer, some of which can be tensors in torch.optim.
+        scaling: `grad_scale` and `found_inf`, which a GradScaler passes to fused optimizers.
 
     Raises:
-        UnsupportedCallError: the call has some of this.
+        UnsupportedCallError: an option is a tensor, gradients are scaled, or numbers are complex.
     """
     if any(isinstance(number, Tensor) for number in numbers):
         raise UnsupportedCallError("an option of the optimizer is a tensor")
@@ -442,11 +440,11 @@ def require_plain(
 
 
 def require_own_memory(params: Sequence[Tensor]) -> None:
-    """Leave parameters that share memory to torch.optim, which updates one after the other. The
-    update of the first is then seen by the second.
+    """Leave parameters that share memory to torch.optim, which updates one after the other, so that
+    an update sees the updates before it.
 
     Raises:
-        UnsupportedCallError: some share memory.
+        UnsupportedCallError: some of the parameters share memory.
     """
     if share_memory(params):
         raise UnsupportedCallError("some of the parameters share memory")

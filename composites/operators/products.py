@@ -1,4 +1,4 @@
-"""Matrix products whose result is wider than their operands. Each is one `dot_general`."""
+"""Matmuls with a wider result type than their operands. Each is one `dot_general`."""
 
 import torch
 from torch import Tensor
@@ -19,13 +19,13 @@ def mm(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
         `[M, N]` of dtype `out_dtype`.
 
     Raises:
-        InvalidCallError: shapes or dtypes do not fit.
+        InvalidCallError: shapes or dtypes do not match.
     """
     return _product("mm", 2, ("self", self), ("mat2", mat2), out_dtype)
 
 
 def bmm(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
-    """The same as `mm` for batches, `[B, M, K]` and `[B, K, N]`."""
+    """Batched `mm`, of `[B, M, K]` and `[B, K, N]`."""
     return _product("bmm", 3, ("self", self), ("mat2", mat2), out_dtype)
 
 
@@ -48,7 +48,7 @@ def addmm(
         `[M, N]` of dtype `out_dtype`.
 
     Raises:
-        InvalidCallError: shapes or dtypes do not fit.
+        InvalidCallError: shapes or dtypes do not match.
     """
     product = _product("addmm", 2, ("mat1", mat1), ("mat2", mat2), out_dtype)
     return _added("addmm", self, product, mat1.dtype, beta, alpha)
@@ -63,7 +63,7 @@ def baddbmm(
     beta: float = 1,
     alpha: float = 1,
 ) -> Tensor:
-    """The same as `addmm` for batches, `[B, M, K]` and `[B, K, N]`."""
+    """Batched `addmm`, of `[B, M, K]` and `[B, K, N]`."""
     product = _product("baddbmm", 3, ("batch1", batch1), ("batch2", batch2), out_dtype)
     return _added("baddbmm", self, product, batch1.dtype, beta, alpha)
 

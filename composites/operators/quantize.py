@@ -1,8 +1,8 @@
-"""Quantizing and dequantizing, as the operators `quantized_decomposed::…` that PyTorch's exported
-programs have after `convert_pt2e`.
+"""Quantization and dequantization: the operators `quantized_decomposed::…` of exported programs
+after `convert_pt2e`.
 
-The functions have the operators' signatures. A scale or zero point that is a number is an attribute
-of the composite, and one that is a tensor is an operand.
+The functions have the operators' signatures. A scale or zero point is an attribute of the composite
+if it is a number, and an operand if it is a tensor.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def quantize_per_tensor(
     quant_max: int,
     dtype: torch.dtype,
 ) -> Tensor:
-    """Integers of `dtype`, computed in f32."""
+    """Quantize to integers of `dtype`, with arithmetic in f32."""
     return _integers(input, 1.0 / scale, zero_point, quant_min, quant_max, dtype)
 
 
@@ -49,7 +49,7 @@ def quantize_per_channel(
     quant_max: int,
     dtype: torch.dtype,
 ) -> Tensor:
-    """Quantize with a scale and a zero point for each place along a dimension."""
+    """Quantize with a scale and a zero point for each index along a dimension."""
     inverse = along_axis(scales, input, axis).reciprocal()
     zeros = along_axis(zero_points, input, axis)
     return _integers(input, inverse, zeros, quant_min, quant_max, dtype)
@@ -95,7 +95,7 @@ def dequantize_per_channel(
     *,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Dequantize with a scale and a zero point for each place along a dimension."""
+    """Dequantize with a scale and a zero point for each index along a dimension."""
     integers = input.to(torch.int32)
     if zero_points is not None:
         integers = integers - along_axis(zero_points, input, axis)
@@ -105,7 +105,7 @@ def dequantize_per_channel(
 def choose_qparams(
     input: Tensor, quant_min: int, quant_max: int, eps: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """The scale, f64, and the zero point, i64, with which a tensor fits a range."""
+    """Choose the scale, f64, and the zero point, i64, with which a tensor fits a range."""
     least = input.min().clamp(max=0)
     scale = ((input.max().clamp(min=0) - least) / (quant_max - quant_min)).clamp(min=eps)
     zero_point = (quant_min - torch.round(least / scale)).clamp(quant_min, quant_max)
@@ -121,8 +121,8 @@ def _integers(
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """The functions by overload."""
-    torch_internals.schemas_of("quantized_decomposed::quantize_per_tensor")  # defines them
+    """Return the functions by overload."""
+    torch_internals.schemas_of("quantized_decomposed::quantize_per_tensor")  # registers them
     operators = torch.ops.quantized_decomposed
     return {
         operators.quantize_per_tensor.default: quantize_per_tensor,

@@ -1,10 +1,10 @@
-"""Linear layers whose weights are quantized, each as one function.
+"""Linear layers with quantized weights, each as one function.
 
-In: the layer's input, `[…, K]`, and the tensors of a quantized weight; out: `[…, N]` of the type of
-the input. The arithmetic is that of torchao's tensors. `of_torchao` makes these calls of a linear
-layer with such a tensor, and imports nothing of torchao, which the caller has imported.
+In: the layer's input, `[…, K]`, and the tensors of a quantized weight; out: `[…, N]` in the type of
+the input. The arithmetic is the same as in torchao. `rewrite_torchao` rewrites linear layers with
+torchao's tensors to calls of these functions, without importing torchao.
 
-The gradient is that of the input, and layers that quantize their input have none, as in torchao.
+Only the input has a gradient, and layers that quantize their input have none, as in torchao.
 Weights, scales and zero points are not trained.
 """
 
@@ -22,11 +22,11 @@ from composites.operators.wide_products import matmul
 def int8_weight_only_linear(
     input: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None = None
 ) -> Tensor:
-    """A product with integers, and then the scales of its columns.
+    """Multiply by integers, and then scale the columns.
 
     Args:
         weight: `[N, K]`, i8.
-        scale: a number for each row of the weight, or one.
+        scale: one number, or one for each row of the weight.
         bias: `[N]`.
     """
     product = functional.linear(input, weight.to(input.dtype)) * scale.to(input.dtype).flatten()
@@ -36,7 +36,7 @@ def int8_weight_only_linear(
 def float8_weight_only_linear(
     input: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None = None
 ) -> Tensor:
-    """The weight is dequantized in f32, and rounded to the type of the input.
+    """Dequantize the weight in f32, round it to the type of the input, and multiply.
 
     Args:
         weight: `[N, K]`, an 8-bit float.
@@ -58,12 +58,12 @@ def intx_weight_only_linear(
     group_size: int = 32,
     activation: str = "none",
 ) -> Tensor:
-    """The weight is `(weight - zero_point) * scale`, in groups of columns.
+    """Dequantize the weight as `(weight - zero_point) * scale` in groups of columns, and multiply.
 
     Args:
         weight: `[N, K]`, i8, from -2^(bits - 1) to 2^(bits - 1) - 1.
         scale: `[N, K / group_size]`.
-        zero_point: the same shape; i8, or a float type.
+        zero_point: of the shape of `scale`; i8, or a float type.
         bias: `[N]`.
         activation: `int8_asymmetric` quantizes each row of the input to i8 and back, and `none`
             does not.
@@ -86,14 +86,14 @@ def int8_dynamic_linear(
     symmetric: bool = True,
     per_tensor: bool = False,
 ) -> Tensor:
-    """The input is quantized to i8, and the product is one of integers with a sum in i32.
+    """Quantize the input to i8, and multiply integers with an i32 accumulator.
 
     Args:
         weight: `[N, K]`, i8.
-        scale: a number for each row of the weight, or one.
+        scale: one number, or one for each row of the weight.
         bias: `[N]`.
-        symmetric: whether the zero point of the input is 0.
-        per_tensor: whether the input has one scale. Otherwise each of its rows has one.
+        symmetric: True if the zero point of the input is 0.
+        per_tensor: True if the input has one scale, False if each of its rows has one.
     """
     quantized, row_scale, zero_point = _quantized(input, symmetric=symmetric, per_tensor=per_tensor)
     rows = quantized.reshape(-1, quantized.size(-1))
@@ -126,7 +126,7 @@ def scaled_mm(
         bias: `[N]`.
 
     Raises:
-        UnsupportedCallError: blocks of the operands have scales, or the result has one.
+        UnsupportedCallError: blocks of the operands have scales, or the result has a scale.
     """
     if scale_a.numel() not in (1, self.size(0)) or scale_b.numel() not in (1, mat2.size(1)):
         raise UnsupportedCallError("the operands have scales of blocks")
@@ -140,8 +140,8 @@ def scaled_mm(
 def _quantized(
     input: Tensor, *, symmetric: bool, per_tensor: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The input in i8, its scales and its zero points, as torchao chooses them: the symmetric ones
-    with scales of f32, and the others, per row, of the input's type."""
+    """Return the input in i8, its scales and its zero points, as in torchao: f32 scales for
+    symmetric quantization, and scales of the input's type otherwise."""
     input = input.detach()
     dims = tuple(range(input.dim())) if per_tensor else (-1,)
     least = input.amin(dims, keepdim=True).clamp(max=0)
@@ -157,18 +157,18 @@ def _quantized(
     return rounded.clamp(-128, 127).to(torch.int8), scale, zero_point
 
 
-def of_torchao(
+def rewrite_torchao(
     cls: type,
     func: Any,
     types: Any,
     args: tuple[Any, ...] = (),
     kwargs: dict[str, Any] | None = None,
 ) -> Tensor:
-    """`__torch_function__` of torchao's tensors, for a linear layer with such a weight."""
+    """Rewrite `__torch_function__` of torchao's tensors for a linear layer with such a weight."""
     if func is not functional.linear:
-        raise DeclinedError("no linear layer")
+        raise DeclinedError("not a linear layer")
     input, weight, bias = (*args, None)[:3]
-    make = _OF_TENSORS.get(type(weight).__name__)
+    make = _LAYERS.get(type(weight).__name__)
     if make is None or hasattr(input, "__tensor_flatten__"):
         raise UnsupportedCallError(f"no entry claims weights of {type(weight).__name__}")
     if kwargs or weight.dim() != 2:
@@ -216,9 +216,9 @@ def _from_float8(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
     return float8_weight_only_linear(input, weight.qdata, weight.scale, bias)
 
 
-_OF_TENSORS: dict[str, Callable[[Tensor, Any, Tensor | None], Tensor]] = {
+_LAYERS: dict[str, Callable[[Tensor, Any, Tensor | None], Tensor]] = {
     "Int8Tensor": _from_int8,
     "IntxUnpackedToInt8Tensor": _from_intx,
     "Float8Tensor": _from_float8,
 }
-"""The functions by the name of a class of torchao 0.18."""
+"""The functions by the name of the tensor class in torchao 0.18."""

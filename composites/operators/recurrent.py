@@ -1,11 +1,11 @@
 """Cells and layers of recurrent networks.
 
-torch.nn.LSTMCell and torch.nn.GRUCell call one operator for each step, and torch.nn.LSTM one for
+torch.nn.LSTMCell and torch.nn.GRUCell call one operator per step, and torch.nn.LSTM calls one for
 all layers and steps. A composite is one cell, or one layer in one direction. Hochreiter and
 Schmidhuber, "Long Short-Term Memory" (1997); Cho et al., "Learning Phrase Representations using RNN
-Encoder-Decoder" (2014). Gates and order of operations are those of torch.nn.LSTM and torch.nn.GRU.
-The stock lowering writes to slices of the gates in place, for which torch_xla gathers each of them
-with a table of indices. Here they are sliced.
+Encoder-Decoder" (2014). Gates and the order of operations are the same as in torch.nn.LSTM and
+torch.nn.GRU. The stock lowering writes to slices of the gates in place, so torch_xla gathers each
+gate with a table of indices. These functions slice the gates instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -85,7 +85,7 @@ def _gru_products(
     b_ih: Tensor | None,
     b_hh: Tensor | None,
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """The parts of reset, update and new gate in the products with input and state."""
+    """Return the products of the reset, update and new gate with the input, and with the state."""
     input_products = functional.linear(input, w_ih, b_ih).chunk(3, 1)
     state_products = functional.linear(hx, w_hh, b_hh).chunk(3, 1)
     return (
@@ -102,7 +102,7 @@ def scanned_gru_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:
-    """`gru_cell`, in the order of operations of torch_xla's torch.nn.GRU."""
+    """`gru_cell` with the order of operations of torch_xla's torch.nn.GRU."""
     input_products, state_products = _gru_products(input, hx, w_ih, w_hh, b_ih, b_hh)
     reset = torch.sigmoid(input_products[0] + state_products[0])
     update = torch.sigmoid(input_products[1] + state_products[1])
@@ -110,17 +110,17 @@ def scanned_gru_cell(
     return (1 - update) * proposed + update * hx
 
 
-def of_scanned_gru(
+def adapt_scanned_gru(
     composite: Callable[..., Tensor], carry: dict[str, Tensor], x_t: Tensor
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Adapt the step that torch_xla's torch.nn.GRU scans, which carries the weights too."""
+    """Adapt the scanned step of torch_xla's torch.nn.GRU, whose carry includes the weights."""
     state = composite(
         x_t, carry["h"], carry["w_ih"], carry["w_hh"], carry.get("b_ih"), carry.get("b_hh")
     )
     return {**carry, "h": state}, state
 
 
-def of_lstm_cell(
+def adapt_lstm_cell(
     composite: Callable[..., tuple[Tensor, Tensor]],
     input: Tensor,
     hx: Sequence[Tensor],
@@ -129,7 +129,7 @@ def of_lstm_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Adapt aten::lstm_cell, which has both states in one list."""
+    """Adapt aten::lstm_cell, which takes both states in one list."""
     hidden, cell = hx
     return composite(input, hidden, cell, w_ih, w_hh, b_ih, b_hh)
 
@@ -151,10 +151,10 @@ def lstm(
         input: `[T, N, I]`.
         hx, cx: `[N, H]`, the states before the first step.
         w_ih, w_hh, b_ih, b_hh: as for a cell.
-        reverse: whether the last step comes first.
+        reverse: True to process the last step first.
 
     Returns:
-        The hidden states after each step, `[T, N, H]`, and both states after the last, `[N, H]`.
+        The hidden states after each step, `[T, N, H]`, and both final states, `[N, H]`.
     """
     weights = (w_ih, w_hh, b_ih, b_hh)
     outputs, states = _steps(lambda x, h, c: lstm_cell(x, h, c, *weights), input, (hx, cx), reverse)
@@ -177,10 +177,10 @@ def gru(
         input: `[T, N, I]`.
         hx: `[N, H]`, the state before the first step.
         w_ih, w_hh, b_ih, b_hh: as for a cell.
-        reverse: whether the last step comes first.
+        reverse: True to process the last step first.
 
     Returns:
-        The states after each step, `[T, N, H]`, and the last one, `[N, H]`.
+        The states after each step, `[T, N, H]`, and the final state, `[N, H]`.
     """
     weights = (w_ih, w_hh, b_ih, b_hh)
     outputs, (state,) = _steps(lambda x, h: (gru_cell(x, h, *weights),), input, (hx,), reverse)
@@ -190,7 +190,7 @@ def gru(
 def _steps(
     cell: Callable[..., States], input: Tensor, states: States, reverse: bool
 ) -> tuple[Tensor, States]:
-    """The first state after each step, and all states after the last step."""
+    """Return the hidden states after each step, and all final states."""
     outputs: list[Tensor] = []
     for step in _in_order(input.unbind(0), reverse):
         states = cell(step, *states)
@@ -202,7 +202,7 @@ def _in_order(steps: Sequence[Tensor], reverse: bool) -> list[Tensor]:
     return list(reversed(steps)) if reverse else list(steps)
 
 
-def of_lstm(
+def adapt_lstm(
     composite: Callable[..., LstmResults],
     input: Tensor,
     hx: Sequence[Tensor],
@@ -217,7 +217,7 @@ def of_lstm(
     return output, hidden, cell
 
 
-def of_gru(
+def adapt_gru(
     composite: Callable[..., tuple[Tensor, Tensor]],
     input: Tensor,
     hx: Tensor,
@@ -241,12 +241,12 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The output, and each state after the last step of all layers and directions."""
+    """Return the output, and the final states of all layers and directions."""
     directions = 2 if bidirectional else 1
     if input.size(1 if batch_first else 0) == 0:
         raise UnsupportedCallError("the sequence is empty")
-    each = 4 if has_biases else 2
-    parameters = [params[first : first + each] for first in range(0, len(params), each)]
+    size = 4 if has_biases else 2
+    parameters = [params[first : first + size] for first in range(0, len(params), size)]
     if len(parameters) != num_layers * directions:
         raise UnsupportedCallError("the number of parameters does not match the layers")
     start = list(zip(*(state.unbind(0) for state in states), strict=True))
@@ -255,10 +255,10 @@ def _layers(
     for layer in range(num_layers):
         outputs: list[Tensor] = []
         for direction in range(directions):
-            at = layer * directions + direction
-            result, *ended = composite(output, *start[at], *parameters[at], reverse=direction == 1)
+            n = layer * directions + direction
+            result, *final = composite(output, *start[n], *parameters[n], reverse=direction == 1)
             outputs.append(result)
-            last.append(ended)
+            last.append(final)
         output = torch.cat(outputs, -1) if bidirectional else outputs[0]
         if train and dropout != 0 and layer < num_layers - 1:
             output = torch.dropout(output, dropout, True)

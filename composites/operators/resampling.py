@@ -1,13 +1,13 @@
 """Resampling of images, one axis at a time.
 
 Along an axis, every output element is a weighted sum of a few input elements, its taps. The forward
-gathers them. The backward is the transposed map, computed as a product with the matrix of all
-weights: accelerators are fast at matrix products and slow at scatters. (A gradient that is not
-finite therefore spreads along its row and column.) Where nearest neighbours only repeat elements,
-the backward adds up the repetitions instead.
+gathers the taps. The backward is the transposed map, computed as a product with the matrix of all
+weights: accelerators are fast at matrix products and slow at scatters. (So a non-finite gradient
+spreads along its row and column.) If nearest neighbours only repeat elements, the backward adds the
+repetitions instead.
 
 The decompositions are in JAX, because no operator of PyTorch sets the precision of a product. A GPU
-would round both factors to TF32, where the gathers and scatters of PyTorch round nothing.
+would round both factors to TF32, but the gathers and scatters of PyTorch do not round.
 
 The positions of the taps follow PyTorch's definition in aten/src/ATen/native/UpSample.h. With
 `align_corners`, the centres of the first elements coincide, as do those of the last elements.
@@ -32,14 +32,14 @@ _ROWS, _COLUMNS = 2, 3
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Sizes along one axis, and the scale factor if the user gave one."""
+    """Sizes along one axis, and the user's scale factor, if any."""
 
     input_size: int
     output_size: int
     scale: float | None
 
     def ratio(self, *, align_corners: bool = False) -> float:
-        """Number of input elements for each output element."""
+        """The number of input elements per output element."""
         if align_corners:
             return (self.input_size - 1) / (self.output_size - 1) if self.output_size > 1 else 0.0
         if self.scale is not None and self.scale > 0:
@@ -47,21 +47,21 @@ class _Axis:
         return self.input_size / self.output_size
 
     def nearest(self, arrays: ModuleType = jnp) -> Any:
-        """The position that each output element reads, in f32.
+        """The position that each output element reads in nearest-neighbour resampling, in f32.
 
         Args:
-            arrays: `jax.numpy`, or `numpy` to have the positions themselves.
+            arrays: `jax.numpy`, or `numpy` for concrete positions.
         """
-        # PyTorch computes these positions in f32 for every dtype of the image. For equal sizes and
-        # for twice the size it ignores the given scale.
+        # PyTorch computes these positions in f32 for every dtype of the image. It ignores the scale
+        # factor for equal sizes and for twice the size.
         ratio = {1.0: 1.0, 2.0: 0.5}.get(self.output_size / self.input_size, self.ratio())
         outputs = arrays.arange(self.output_size, dtype=arrays.float32)
         return arrays.minimum(arrays.floor(outputs * arrays.float32(ratio)), self.input_size - 1)
 
     @property
     def repeats(self) -> int | None:
-        """The number of neighbouring output elements that each input element becomes by `nearest`;
-        None if it is not the same for all of them."""
+        """The number of neighbouring output elements that read each input element in `nearest`;
+        None if it differs between input elements."""
         times, rest = divmod(self.output_size, self.input_size)
         if rest or not np.array_equal(self.nearest(np), np.arange(self.output_size) // times):
             return None
@@ -139,8 +139,8 @@ def upsample_bicubic2d_backward(
     """
     axes = _axes(output_size, input_size, scales_h, scales_w)
     if all(axis.input_size == axis.output_size for axis in axes):
-        # PyTorch's backward copies the gradient if the sizes are equal, whatever scale was given.
-        # Its forward on the CPU does use the scale.
+        # If the sizes are equal, PyTorch's backward copies the gradient and ignores the scale
+        # factor, which its forward on the CPU does use.
         return grad_output
     return _transposed(grad_output, [_cubic(axis, grad_output, align_corners) for axis in axes])
 
@@ -169,7 +169,7 @@ def _nearest(axis: _Axis, like: Array) -> Taps:
 
 def _linear(axis: _Axis, like: Array, align_corners: bool) -> Taps:
     source = jnp.maximum(_source(axis, like, align_corners), 0)
-    if axis.input_size == axis.output_size:  # PyTorch ignores the given scale
+    if axis.input_size == axis.output_size:  # PyTorch ignores the scale factor
         source = _outputs(axis, like)
     last = axis.input_size - 1
     low = jnp.minimum(jnp.floor(source), last)
@@ -198,5 +198,5 @@ def _outputs(axis: _Axis, like: Array) -> Array:
 
 
 def _opmath(image: Array) -> Any:
-    """The type that PyTorch's kernels compute in: f32 for f16 and bf16."""
+    """The type in which PyTorch's kernels compute: f32 for f16 and bf16."""
     return jnp.promote_types(image.dtype, jnp.float32)

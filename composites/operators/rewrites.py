@@ -1,6 +1,6 @@
-"""Other ways to request a product wider than its operands: `out=`, in place, `out_dtype`.
+"""Other ways to request a matmul with a wider result type: `out=`, in place, `out_dtype`.
 
-Each is rewritten as the overload with `out_dtype`, which PyTorch provides for this purpose.
+Each is rewritten to the overload with `out_dtype`, which PyTorch provides for this purpose.
 """
 
 import math
@@ -29,7 +29,7 @@ def int_mm(self: Tensor, mat2: Tensor) -> Tensor:
 
 
 def _with_out(product: Product) -> Product:
-    """A product with `out`, whose type is its `out_dtype`."""
+    """Make a product with `out=`, whose dtype is the `out_dtype`."""
 
     def write(*operands: Tensor, out: Tensor, **factors: float) -> Tensor:
         _check_wider(out.dtype, *operands, out=out)
@@ -45,7 +45,7 @@ baddbmm_out = _with_out(torch.baddbmm)
 
 
 def matmul_out_as_mm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
-    """Products without a batch on the right: `other` is a vector or a matrix."""
+    """Rewrite `torch.matmul(out=)` if `other` has no batch: it is a vector or a matrix."""
     _check_wider(out.dtype, self, other, out=out)
     if other.dim() not in (1, 2) or self.dim() == 0:
         raise UnsupportedCallError("an operand is a scalar, or the second one has a batch")
@@ -55,7 +55,7 @@ def matmul_out_as_mm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
 
 
 def matmul_out_as_bmm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
-    """The other products: a batch on the right, with broadcasting."""
+    """Rewrite `torch.matmul(out=)` if `other` has a batch, with broadcasting."""
     _check_wider(out.dtype, self, other, out=out)
     if other.dim() < 3 or self.dim() == 0:
         raise UnsupportedCallError("an operand is a scalar, or the second one has no batch")
@@ -75,7 +75,7 @@ def matmul_out_as_bmm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
 
 
 def _with_dtype_and_out(product: Product) -> Product:
-    """A product with `out_dtype` and `out`, which must have this type."""
+    """Make a product with `out_dtype` and `out=`, which must have this dtype."""
 
     def write(*arguments: Any, out: Tensor, **factors: float) -> Tensor:
         *operands, out_dtype = arguments
@@ -95,11 +95,11 @@ baddbmm_dtype_out = _with_dtype_and_out(torch.baddbmm)
 
 
 def _in_place(product: Product) -> Product:
-    """A product that is added to a tensor of its type."""
+    """Make a product that is added to a tensor of its dtype in place."""
 
-    def add(self: Tensor, one: Tensor, other: Tensor, **factors: float) -> Tensor:
-        _check_wider(self.dtype, one, other, out=self)
-        return self.copy_(product(self, one, other, out_dtype=self.dtype, **factors))
+    def add(self: Tensor, left: Tensor, right: Tensor, **factors: float) -> Tensor:
+        _check_wider(self.dtype, left, right, out=self)
+        return self.copy_(product(self, left, right, out_dtype=self.dtype, **factors))
 
     return add
 
@@ -108,11 +108,11 @@ addmm_ = _in_place(torch.addmm)
 baddbmm_ = _in_place(torch.baddbmm)
 
 
-# Calls of addmm that only accumulate. These are used if the entry addmm itself is off.
+# Calls of addmm that only accumulate. These rewrites are used if the entry addmm itself is off.
 
 
 def _accumulation(rewrite: Product) -> Product:
-    """A rewrite of those calls that add a product to a tensor of its shape and type."""
+    """Restrict a rewrite to calls that add a product to a tensor of its shape and dtype."""
 
     def accumulate(
         self: Tensor,
@@ -138,14 +138,14 @@ accumulate_dtype_out = _accumulation(addmm_dtype_out)
 
 
 # The higher-order operator `torch.ops.higher_order.out_dtype(aten.mm.default, dtype, a, b)`. The
-# call is caught before the operator checks its list of operators, which lacks bmm and addmm.
+# call is caught before this operator checks its own list of operators, which lacks bmm and addmm.
 
 
-def _out_dtype(product: Product, caught: Any, count: int, *, of_linear: bool = False) -> Product:
-    """The operator for one product of `count` operands, or for a linear layer of as many."""
+def _out_dtype(product: Product, caught: Any, count: int, *, linear: bool = False) -> Product:
+    """Rewrite the operator for a product of `count` operands, and for `linear` with as many."""
 
     def redirect(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
-        is_linear = of_linear and op == aten.linear.default
+        is_linear = linear and op == aten.linear.default
         if len(args) != count or not (is_linear or op == caught):
             raise UnsupportedCallError(f"{op} is not {caught}")
         if not is_linear:
@@ -159,9 +159,9 @@ def _out_dtype(product: Product, caught: Any, count: int, *, of_linear: bool = F
     return redirect
 
 
-out_dtype_of_mm = _out_dtype(torch.mm, aten.mm.default, 2, of_linear=True)
+out_dtype_of_mm = _out_dtype(torch.mm, aten.mm.default, 2, linear=True)
 out_dtype_of_bmm = _out_dtype(torch.bmm, aten.bmm.default, 2)
-out_dtype_of_addmm = _out_dtype(torch.addmm, aten.addmm.default, 3, of_linear=True)
+out_dtype_of_addmm = _out_dtype(torch.addmm, aten.addmm.default, 3, linear=True)
 out_dtype_of_baddbmm = _out_dtype(torch.baddbmm, aten.baddbmm.default, 3)
 
 
@@ -192,14 +192,14 @@ def _rows(tensor: Tensor) -> Tensor:
 
 
 def _check_wider(dtype: torch.dtype, *operands: Tensor, out: Tensor | None = None) -> None:
-    """Leave a call to the stock lowering if its result is not wider than its operands, or if the
-    stock lowering would refuse it.
+    """Leave a call to the stock lowering if its result has no wider type than its operands, or if
+    the stock lowering would reject the call.
 
     Args:
-        dtype: of the result.
-        operands: the factors, and before them an optional addend, of the dtype of the factors or of
-            the result.
-        out: the tensor that is written to; autograd does not support this.
+        dtype: the dtype of the result.
+        operands: an optional addend, with the dtype of the factors or of the result, and the
+            factors.
+        out: the tensor that is written to, which autograd does not support.
 
     Raises:
         UnsupportedCallError: with the reason.

@@ -1,11 +1,11 @@
-"""RMS norms that keep the reciprocal root for their backward.
+"""RMS norms that save the reciprocal root for their backward.
 
-Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019). A backward that has the root
-computes no sum over the rows of the input again, for which devices that share rows would have to
-communicate once more. PyTorch's own fused operator, `aten::_fused_rms_norm`, returns it too.
+Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019). A backward with the root does not
+add the rows of the input again, for which devices that share rows would have to communicate.
+PyTorch's own fused operator, `aten::_fused_rms_norm`, also returns the root.
 
-Operations and their order are those of stock's lowering and of autograd, so that the bits are the
-same.
+The operations and their order are the same as in the stock lowering and in autograd, so the results
+have the same bits.
 """
 
 import math
@@ -50,7 +50,7 @@ def inverse_rms(
 def inverse_rms_of_model(
     input: Tensor, weight: Tensor | None = None, *, normalized_shape: Sequence[int], eps: float
 ) -> Tensor:
-    """The value that the norms of models save, which compute it in f32.
+    """The value that norms of models save, which they compute in f32.
 
     Args:
         input: `[…, C]`, floating point.
@@ -67,7 +67,7 @@ def rms_norm_with_root(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """`aten::rms_norm` and `inverse_rms`, with the bits of stock.
+    """`aten::rms_norm` and `inverse_rms`, with the bits of the stock lowering.
 
     Args:
         input: `[…, *normalized_shape]`, f32 or f64.
@@ -81,7 +81,7 @@ def rms_norm_with_root(
 def rms_norm_of_model_with_root(
     input: Tensor, weight: Tensor | None = None, *, normalized_shape: Sequence[int], eps: float
 ) -> tuple[Tensor, Tensor]:
-    """The norms of models in f32, where they differ in nothing, and `inverse_rms_of_model`.
+    """The norm of models in f32, which is the same for all models, and `inverse_rms_of_model`.
 
     Args:
         input: `[…, C]`, f32.
@@ -108,11 +108,11 @@ def gemma_rms_norm_with_root(
 def inverse_rms_of_groups(
     input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float
 ) -> Tensor:
-    """The value that Mamba 2's norm saves, which computes it in f32 for each group.
+    """The value that Mamba 2's norm saves, which it computes in f32 for each group.
 
     Args:
         input: `[…, C]`, floating point.
-        gate: the shape of `input`.
+        gate: of the shape of `input`.
 
     Returns:
         `[…, C / group_size, 1]`, f32.
@@ -128,7 +128,7 @@ def rms_norm_gated_with_root(
     Args:
         input: `[…, C]`, f32.
         weight: `[C]`, f32.
-        gate: the shape of `input`, f32.
+        gate: of the shape of `input`, f32.
     """
     grouped = in_groups(gated(input, gate), group_size)
     root = reciprocal_root(grouped, eps)
@@ -142,7 +142,7 @@ def rms_norm_backward(
     inverse_rms: Tensor,
     normalized_shape: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of both for input and weight, with the bits of autograd.
+    """The gradients of an RMS norm for input and weight, with the bits of autograd.
 
     Args:
         grad_output, input: `[…, *normalized_shape]`, f32 or f64.
@@ -163,7 +163,7 @@ def rms_norm_backward(
 def weightless_rms_norm_backward(
     grad_output: Tensor, input: Tensor, inverse_rms: Tensor, normalized_shape: Sequence[int]
 ) -> Tensor:
-    """The gradient of the input, of a norm without a weight."""
+    """The gradient of an RMS norm without a weight for its input."""
     return rms_norm_backward(grad_output, input, None, inverse_rms, normalized_shape)[0]
 
 
@@ -174,8 +174,8 @@ def gemma_rms_norm_backward(
     inverse_rms: Tensor,
     normalized_shape: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of `gemma_rms_norm_with_root`. The gradient of the weight equals
-    the gradient of `1 + weight`."""
+    """The gradients of `gemma_rms_norm_with_root`. The gradients of `weight` and `1 + weight` are
+    equal."""
     return rms_norm_backward(grad_output, input, 1.0 + weight, inverse_rms, normalized_shape)
 
 
@@ -187,8 +187,7 @@ def rms_norm_gated_backward(
     inverse_rms: Tensor,
     group_size: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of `rms_norm_gated_with_root`. If there is no gate, ignore its
-    gradient."""
+    """The gradients of `rms_norm_gated_with_root`. Without a gate, ignore the third gradient."""
     grouped = in_groups(gated(input, gate), group_size)
     grad_normed = in_groups(grad_output * weight, group_size)
     grad_grouped, _ = rms_norm_backward(grad_normed, grouped, None, inverse_rms, [group_size])

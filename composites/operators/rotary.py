@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def patch_rotary_embedding(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """Rotate halves of the last positions, the patches of an image, as many as `cos` has.
+    """Rotate the last positions, which are the patches of an image. `cos` has their number.
 
     Args:
         q, k: `[N, H, L, C]`, floating point.
@@ -37,5 +37,5 @@ def patch_rotary_embedding_of_function(
     sin: Tensor,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Adapt `apply_rotary_pos_emb` of DINOv3, which reads no further keyword."""
+    """Adapt `apply_rotary_pos_emb` of DINOv3, which ignores other keyword arguments."""
     return composite(q, k, cos, sin)

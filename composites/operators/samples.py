@@ -1,20 +1,20 @@
-"""Samples of the entries of registry.yaml that no samples of PyTorch reach.
+"""Samples of the entries of registry.yaml that PyTorch's own samples do not reach.
 
-The function of an entry's name takes a dtype and yields calls that the entry catches. The first
-call is the entry's example too, unless it has a module. Modules of transformers are imported only
-when they are called.
+The function with an entry's name takes a dtype and yields calls that the entry catches. The first
+call is also the entry's example, unless its arguments include a module. Modules of transformers are
+imported only when they are called.
 
-Calls are tables of words, one for each argument and `name=value` for keywords:
+Calls are rows of words, one word for each argument, and `name=value` for keyword arguments:
 
 | word | argument |
 |---|---|
 | `2x3`, `x3` | a tensor of these sizes, with random numbers of the dtype |
-| `2x3:i8` | a tensor of another kind of numbers, see `_KINDS` |
+| `2x3:i8` | a tensor of another kind, see `_KINDS` |
 | `#[1,2]`, `#[1,2]:int32` | a tensor of these numbers |
-| `@name` | a value of this name; a function is called with the dtype, and `@dtype` is the dtype |
+| `@name` | a named value; a function is called with the dtype, and `@dtype` is the dtype |
 | `[x3,2x2]` | a list |
 | `1.0`, `torch.int8`, `silu` | a Python literal, a name of PyTorch, or text |
-| `a\\|b` | a call with each of them |
+| `a\\|b` | one call with each word |
 """
 
 import ast
@@ -31,7 +31,7 @@ from torch import Tensor
 from composites.functions import find_function
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
-"""Arguments and keywords."""
+"""Positional arguments and keyword arguments."""
 Samples = Callable[[torch.dtype], Iterator[Call]]
 Made = Callable[[torch.dtype], Any]
 """A function that makes an argument for a dtype."""
@@ -60,22 +60,22 @@ _KINDS: Mapping[str, Callable[[Tensor, torch.dtype], Tensor]] = {
         (3 * x + 126).clamp(120, 131).to(torch.uint8).view(torch.float8_e8m0fnu)
     ),
 }
-"""Tensors of random numbers. Kinds of the dtype have a gradient, but for `plain` and `positive`."""
+"""Kinds of tensors, made from random numbers. `plain` and `positive` require no gradient."""
 
 
 def _complex(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Complex numbers of a floating-point type. Of bf16, whose complex numbers the CPU of PyTorch
-    2.14 cannot multiply, they are those of f32."""
+    """Complex numbers of a floating-point type. For bf16 they are of f32, because PyTorch 2.14
+    cannot multiply complex bf16 numbers on the CPU."""
     x = x.to(torch.float32 if dtype == torch.bfloat16 else dtype)
     return (x + 1j * x.flip(-1)).requires_grad_()
 
 
 def table(*rows: str, gradients: bool = True, **values: Any) -> Samples:
-    """Samples from a table of calls.
+    """Return samples from rows of calls.
 
     Args:
-        gradients: whether tensors without a kind need a gradient.
-        values: the values of words such as `@name`.
+        gradients: True if tensors without a kind require a gradient.
+        values: the values for words such as `@name`.
     """
 
     def samples(dtype: torch.dtype) -> Iterator[Call]:
@@ -106,10 +106,10 @@ def table(*rows: str, gradients: bool = True, **values: Any) -> Samples:
 
 
 def _rows(rows: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The words of each call, with one of the alternatives of each word."""
+    """Yield the words of each call, with one of the alternatives of each word."""
     for row in rows:
         pairs = [word.rpartition("=") for word in row.split()]
-        yield from product(*([f"{n}{e}{one}" for one in v.split("|")] for n, e, v in pairs))
+        yield from product(*([f"{n}{e}{word}" for word in v.split("|")] for n, e, v in pairs))
 
 
 def _literal(word: str) -> Any:
@@ -125,12 +125,12 @@ def _literal(word: str) -> Any:
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
-    """Normally distributed numbers in f32."""
+    """Return normally distributed numbers in f32."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def _module(target: str, *settings: Any, **named: Any) -> Made:
-    """A module of transformers with random parameters."""
+    """Return a function that makes a module of transformers with random parameters."""
 
     def make(dtype: torch.dtype) -> torch.nn.Module:
         made: torch.nn.Module = find_function(f"transformers.{target}")(*settings, **named)
@@ -142,7 +142,7 @@ def _module(target: str, *settings: Any, **named: Any) -> Made:
 
 
 def _part(family: str, model: str, name: str, *settings: Any, **sizes: Any) -> Made:
-    """A module of a model of transformers, by the name of its class without that of the model."""
+    """Make a module of a model of transformers. `name` is the module's class without `model`."""
 
     def make(dtype: torch.dtype) -> Any:
         package = f"models.{family}"
@@ -154,37 +154,37 @@ def _part(family: str, model: str, name: str, *settings: Any, **sizes: Any) -> M
     return make
 
 
-def of_module(target: str, *settings: Any, sizes: str = "2x3x8|4x8", **named: Any) -> Samples:
-    """Samples of the `forward` of a module of transformers with one operand."""
+def one_operand(target: str, *settings: Any, sizes: str = "2x3x8|4x8", **named: Any) -> Samples:
+    """Return samples of the `forward` of a module of transformers with one operand."""
     return table(f"@module {sizes}", module=_module(target, *settings, **named))
 
 
-new_gelu = of_module("activations:NewGELUActivation")
-fast_gelu = of_module("activations:FastGELUActivation")
-quick_gelu = of_module("activations:QuickGELUActivation")
-relu_squared = of_module("activations:ReLUSquaredActivation")
-xielu = of_module("activations:XIELUActivation")
-bloom_gelu = of_module("models.bloom.modeling_bloom:BloomGelu")
-llama_rms_norm = of_module("models.llama.modeling_llama:LlamaRMSNorm", 8, eps=1e-5)
-t5_rms_norm = of_module("models.t5.modeling_t5:T5LayerNorm", 8, eps=1e-5)
-olmo2_rms_norm = of_module("models.olmo2.modeling_olmo2:Olmo2RMSNorm", 8, eps=1e-5)
-gemma_rms_norm = of_module("models.gemma.modeling_gemma:GemmaRMSNorm", 8, eps=1e-5)
-weightless_rms_norm = of_module("models.llama4.modeling_llama4:Llama4TextL2Norm", eps=1e-5)
-cohere_layer_norm = of_module("models.cohere.modeling_cohere:CohereLayerNorm", 8, eps=1e-5)
+new_gelu = one_operand("activations:NewGELUActivation")
+fast_gelu = one_operand("activations:FastGELUActivation")
+quick_gelu = one_operand("activations:QuickGELUActivation")
+relu_squared = one_operand("activations:ReLUSquaredActivation")
+xielu = one_operand("activations:XIELUActivation")
+bloom_gelu = one_operand("models.bloom.modeling_bloom:BloomGelu")
+llama_rms_norm = one_operand("models.llama.modeling_llama:LlamaRMSNorm", 8, eps=1e-5)
+t5_rms_norm = one_operand("models.t5.modeling_t5:T5LayerNorm", 8, eps=1e-5)
+olmo2_rms_norm = one_operand("models.olmo2.modeling_olmo2:Olmo2RMSNorm", 8, eps=1e-5)
+gemma_rms_norm = one_operand("models.gemma.modeling_gemma:GemmaRMSNorm", 8, eps=1e-5)
+weightless_rms_norm = one_operand("models.llama4.modeling_llama4:Llama4TextL2Norm", eps=1e-5)
+cohere_layer_norm = one_operand("models.cohere.modeling_cohere:CohereLayerNorm", 8, eps=1e-5)
 rms_norm_gated = table(
     "@norm 2x3x8 None|2x3x8",
     "@norm 4x8 None|4x8",
     norm=_module("models.mamba2.modeling_mamba2:MambaRMSNormGated", 8, 4, eps=1e-5),
 )
-global_response_norm = of_module(
+global_response_norm = one_operand(
     "models.convnextv2.modeling_convnextv2:ConvNextV2GRN", 8, sizes="2x3x3x8"
 )
-layer_scale = of_module(
+layer_scale = one_operand(
     "models.dinov2.modeling_dinov2:Dinov2LayerScale",
     SimpleNamespace(hidden_size=8, layerscale_value=1.0),
 )
-drop_path = of_module("models.swin.modeling_swin:SwinDropPath", 0.3)
-relative_position_bias = of_module(
+drop_path = one_operand("models.swin.modeling_swin:SwinDropPath", 0.3)
+relative_position_bias = one_operand(
     "models.swin.modeling_swin:SwinRelativePositionBias", 3, (2, 2), sizes=""
 )
 
@@ -207,7 +207,7 @@ weight_norm = table("3x4 3x1 0", "4x3x5 1x3x1 1", "4x3x5 1x1x5 2")
 
 
 def _attention(dtype: torch.dtype) -> Any:
-    """A stand-in for the module of attention functions, with the attributes that they read."""
+    """Make a stand-in for the module of attention functions, with the attributes they read."""
     stand_in: Any = torch.nn.Module()
     stand_in.num_key_value_groups, stand_in.head_dim = 2, 8
     return stand_in
@@ -244,7 +244,7 @@ def top_k_routing(dtype: torch.dtype) -> Iterator[Call]:
     for norm_topk_prob in (False, True):
         settings = {**_EXPERTS, "num_experts_per_tok": 2, "norm_topk_prob": norm_topk_prob}
         router = _part("qwen3_moe", "Qwen3Moe", "TopKRouter", **settings)(dtype)
-        # Numbers that are exact in every dtype, so that all dtypes choose the same experts.
+        # These numbers are exact in every dtype, so that all dtypes choose the same experts.
         router.weight.data = (torch.arange(32).reshape(4, 8) % 7 - 3).to(dtype)
         hidden = (torch.arange(40).reshape(5, 8) % 11 - 5).to(dtype) / 8
         yield (router, hidden.requires_grad_()), {}
@@ -309,7 +309,7 @@ scale_by_adam = table(
     f"x3 x3 x3:positive #0.1 #0.001 None {_ADAM} eps_root=0.0",
     f"x3 x3 x3:positive #0.57 #0.008 None {_ADAM} eps_root=1e-6",
     f"x3 x3 x3:positive #0.41 #0.004 #0.34 {_ADAM} eps_root=0.0",
-    f"x3 x3 x3:positive #[0.1,0.2,0.3] #0.1 None {_ADAM}",  # left alone, as is the next one
+    f"x3 x3 x3:positive #[0.1,0.2,0.3] #0.1 None {_ADAM}",  # not claimed, nor is the next call
     f"x3 x3 x3:positive #0.1 #0.2 #[0.1,0.2,0.3] {_ADAM}",
     gradients=False,
 )
@@ -330,7 +330,7 @@ adafactor = table(
     f"[x5] [x5] [None] [None] [x5:positive] {_ADAFACTOR} maximize=False",
     gradients=False,
 )
-# The direction is rounded to bf16, also in f32.
+# The direction is rounded to bf16, also for f32.
 _NEWTON_SCHULZ = "ns_coefficients=@abc ns_steps=5 eps=1e-7"
 _ABC = (3.4445, -4.775, 2.0315)
 _MUON = f"lr=0.0003 weight_decay=0.1 momentum=0.95 has_complex=False {_NEWTON_SCHULZ}"
@@ -345,7 +345,7 @@ zeropower_via_newtonschulz = table(f"3x4|6x4|4x4 {_NEWTON_SCHULZ}", gradients=Fa
 
 
 def _trained(dtype: torch.dtype) -> list[torch.nn.Parameter]:
-    """Parameters with gradients."""
+    """Make parameters with gradients."""
     parameters = [torch.nn.Parameter(random(*shape).to(dtype)) for shape in ((3,), (2, 2))]
     for seed, parameter in enumerate(parameters, 1):
         parameter.grad = random(*parameter.shape, seed=seed).to(dtype)
@@ -381,7 +381,7 @@ def scanned_gru_cell(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def _layers(gates: int, states: Callable[[str], str]) -> Samples:
-    """One layer, both directions of one, and of two."""
+    """Return samples of one layer, one bidirectional layer, and two bidirectional layers."""
     rows, bias = 4 * gates, f"x{4 * gates},x{4 * gates}"
     first, second = f"{rows}x3,{rows}x4", f"{rows}x8,{rows}x4"
     return table(

@@ -1,4 +1,4 @@
-"""State-space models: causal convolution, and recurrences over a sequence."""
+"""State-space models: causal convolutions, and recurrences over a sequence."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -23,11 +23,11 @@ def causal_conv1d(
     *,
     activation: str | None = None,
 ) -> Tensor:
-    """A convolution of each channel with its own kernel, which reaches into the past only.
+    """Depthwise convolution over the current and past positions.
 
     Args:
         hidden_states: `[N, C, L]`, floating point.
-        weight: `[C, K]`; the last column is for the present.
+        weight: `[C, K]`; the last column is for the current position.
         bias: `[C]`.
         activation: `silu`, or None.
     """
@@ -52,7 +52,7 @@ def causal_conv1d_fn(
     activation: str | None = None,
     **kwargs: Any,
 ) -> Tensor:
-    """Adapt `causal_conv1d_fn` of transformers, where no further keyword changes the result."""
+    """Adapt `causal_conv1d_fn` of transformers. Other keywords do not change the result."""
     check_not_packed(kwargs)
     if activation is not None and activation not in _ACTIVATIONS:
         raise UnsupportedCallError(f"the activation is {activation}")
@@ -77,7 +77,7 @@ def selective_scan(
 
     Args:
         hidden_states: x, `[N, C, L]`, floating point.
-        dt: `[N, C, L]`; `delta_bias` is added first, then softplus taken if `delta_softplus`.
+        dt: `[N, C, L]`; `delta_bias` is added first, then softplus is applied if `delta_softplus`.
         A: `[C, S]`.
         B, C: `[N, S, L]`.
         D, delta_bias: `[C]`.
@@ -128,8 +128,8 @@ def mamba_selective_scan(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Adapt `mamba_selective_scan` of transformers.
 
-    The two other ways to compute it add in another order. transformers uses mambapy only where it
-    is installed, and the associative scan only in graphs of torch.compile.
+    The two other implementations add in another order. transformers uses mambapy only if it is
+    installed, and the associative scan only in graphs of torch.compile.
     """
     check_not_packed(kwargs)
     is_compiled = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
@@ -156,15 +156,15 @@ def chunk_scan(
     dt_softplus: bool,
     dt_limit: Sequence[float],
 ) -> tuple[Tensor, Tensor]:
-    """The state-space recurrence with one decay for each head, computed in chunks.
+    """The state-space recurrence with one decay per head, computed in chunks.
 
     Dao and Gu, "Transformers are SSMs" (2024), section 6: within a chunk as attention with a
     decaying mask, and from chunk to chunk as a recurrence.
 
     Args:
         hidden_states: `[N, L, H, P]`, floating point.
-        dt: `[N, L, H]`; `dt_bias` is added first, then softplus taken if `dt_softplus`; the result
-            is bounded by `dt_limit`.
+        dt: `[N, L, H]`; `dt_bias` is added first, then softplus is applied if `dt_softplus`, and
+            the result is clamped to `dt_limit`.
         A, D, dt_bias: `[H]`.
         B, C: `[N, L, G, S]`; G divides H.
         initial_states: `[N, H, P, S]`; zero if None.
@@ -185,7 +185,7 @@ def chunk_scan(
     padding = (chunk_size - length % chunk_size) % chunk_size
     residual = None if D is None else D[..., None] * _pad(x, padding)
 
-    # b batch, c chunk, l and s positions in it, h head, p width of a head, n state
+    # b: batch, c: chunk, l and s: positions in a chunk, h: head, p: width of a head, n: state
     x = x * dt[..., None].float()
     decay = A.to(x.dtype) * dt.float()
     x, decay, B, C = (_in_chunks(tensor, padding, chunk_size) for tensor in (x, decay, B, C))
@@ -234,7 +234,7 @@ def mamba2_chunk_scan(
     return_final_states: bool = False,
     **kwargs: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Adapt `mamba2_chunk_scan` of transformers, where no further keyword changes the result."""
+    """Adapt `mamba2_chunk_scan` of transformers. Other keywords do not change the result."""
     check_not_packed(kwargs)
     result, last = composite(
         hidden_states,
@@ -253,7 +253,7 @@ def mamba2_chunk_scan(
 
 
 def check_not_packed(keywords: Mapping[str, Any]) -> None:
-    """Leave packed sequences to the function, which raises its own error."""
+    """Leave packed sequences to the stock function, which raises its own error."""
     for name in ("cu_seqlens", "seq_idx"):
         if keywords.get(name) is not None:
             raise UnsupportedCallError("several sequences are packed into one")
@@ -270,7 +270,7 @@ def _in_chunks(tensor: Tensor, padding: int, size: int) -> Tensor:
 
 
 def _segment_sum(tensor: Tensor) -> Tensor:
-    """`[…, T]` to `[…, T, T]`: the sums from after the column to the row; -inf above the
+    """Sum `[…, T]` to `[…, T, T]`: from after the column up to the row, and -inf above the
     diagonal."""
     size = tensor.size(-1)
     tensor = tensor[..., None].expand(*tensor.size(), size)
@@ -281,7 +281,7 @@ def _segment_sum(tensor: Tensor) -> Tensor:
 
 
 def wkv(time_decay: Tensor, time_first: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attention of RWKV: Peng et al., "RWKV" (2023), equations 19 to 22, without a state before.
+    """Attention of RWKV without an initial state: Peng et al., "RWKV" (2023), equations 19 to 22.
 
     Args:
         time_decay, time_first: `[C]`.
@@ -297,7 +297,7 @@ def wkv(time_decay: Tensor, time_first: Tensor, key: Tensor, value: Tensor) -> T
     decay = -torch.exp(time_decay)
     for index in range(key.size(1)):
         k, v = key[:, index].float(), value[:, index]
-        # The exponents are relative to the largest one, so that none overflows.
+        # Exponents are relative to the largest exponent, so that none overflows.
         bound = torch.maximum(largest, k + time_first)
         before, now = torch.exp(largest - bound), torch.exp(k + time_first - bound)
         numerator = before * numerator_state + now * v
@@ -340,11 +340,11 @@ def rnn_scan(
     Args:
         hidden_states: x, `[N, L, C]`, floating point.
         recurrent_gate: `[N, L, C]`.
-        reset: `[N, L, 1]`, bool; the state before such a position counts as zero.
-        recurrent_states: `[N, C]`, f32, the state before; zero if None.
+        reset: `[N, L, 1]`, bool; True resets the state before a position to zero.
+        recurrent_states: `[N, C]`, f32, the initial state; zero if None.
 
     Returns:
-        All states, `[N, L, C]` in the dtype of `hidden_states`, and the last one, `[N, C]` in f32.
+        All states, `[N, L, C]` in the dtype of `hidden_states`, and the last state, `[N, C]`, f32.
     """
     gate = recurrent_gate * ~reset
     state = recurrent_states
@@ -368,7 +368,7 @@ def rnn_scan_of_module(
     recurrent_states: Tensor | None,
     acc_dtype: torch.dtype = torch.float32,
 ) -> tuple[Tensor, Tensor]:
-    """Adapt `RecurrentGemmaRglru._rnn_scan`, which has another way for one position."""
+    """Adapt `RecurrentGemmaRglru._rnn_scan`, which computes single positions differently."""
     if hidden_states.shape[1] == 1 or acc_dtype != torch.float32:
         raise UnsupportedCallError("the call is a single step, or its states are not f32")
     return composite(hidden_states, recurrent_gate, reset, recurrent_states)

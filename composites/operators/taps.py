@@ -1,4 +1,4 @@
-"""Taps: the elements of an axis that an output element of a resampling reads, and their weights."""
+"""Taps: the elements along an axis that each output element of a resampling reads, with weights."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -10,18 +10,18 @@ from jax import Array
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """Positions that each output element reads along an axis, and their weights."""
+    """The positions that each output element reads along an axis, and their weights."""
 
     size: int
-    """Number of input elements."""
+    """The number of input elements."""
     positions: tuple[Array, ...]
-    """One array (output) for each tap, of integers or of whole numbers in floating point; positions
-    lie within the axis."""
+    """One array (output) for each tap, of integers or of whole floating-point numbers, which are
+    valid positions of the axis."""
     weights: tuple[Array, ...]
     """One array (output) for each tap."""
 
     def matrix(self) -> Array:
-        """The weights as a matrix (output, input)."""
+        """Return the weights as a matrix (output, input)."""
         inputs = jnp.arange(self.size, dtype=self.positions[0].dtype)
         terms = (
             jnp.where(position[:, None] == inputs, weight[:, None], 0.0)
@@ -30,7 +30,7 @@ class Taps:
         return reduce(add, terms)
 
     def gathered(self, image: Array, dim: int) -> Array:
-        """The image, resampled along `dim`."""
+        """Resample an image along `dim`."""
         shape = (-1,) + (1,) * (image.ndim - 1 - dim)
         terms = (
             jnp.take(image, position.astype(jnp.int32), axis=dim, mode="clip")

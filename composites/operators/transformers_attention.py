@@ -1,21 +1,20 @@
 """`attn_implementation="composites"` of transformers.
 
-transformers asks `attention_mask` for the mask of each kind of layers, and passes it to the
-attention of each layer, which is `attention_forward`. Where the mask only says that attention is
-causal, has a window, or ends within a cache, it is not made. Something small takes its place, which
-models pass on without looking into it:
+transformers calls `attention_mask` for the mask of each kind of layer, and passes the mask to the
+attention of each layer, `attention_forward`. If the mask only says that attention is causal, has a
+window, or ends within a cache, a small value replaces it, which models pass on without reading it:
 
-- None: causal attention, if the module says that it is causal, of which the last query is at the
-  position of the last key;
-- `[N, 1, 1, S]`, i8: the same, and 0 for keys that are padding. There is no padding if N is 0, and
-  only the first S keys take part;
-- `[N, 1, 2, S]`, i8: the same rows twice, and with the window that the module passes;
-- `[1, 1, L, 1]`, i64: the positions of the queries in a static cache, or among the keys that a ring
-  has; `[1, 1, L, 2]` has them twice, and means that there is a window too.
+- None: attention that is causal if the module is, with the last query at the position of the last
+  key;
+- `[N, 1, 1, S]`, i8: the same, with 0 for keys that are padding. If N is 0, there is no padding.
+  Only the first S keys take part;
+- `[N, 1, 2, S]`, i8: the same rows twice, which means the window that the module passes;
+- `[1, 1, L, 1]`, i64: the positions of the queries in a static cache, or among the keys of a ring
+  buffer; `[1, 1, L, 2]` has the positions twice, which means a window too.
 
-All have four dimensions, as a mask has that `generate` makes and models take as it is.
+All have four dimensions, because models accept four-dimensional masks of `generate` unchanged.
 Other masks are bool or floating point, as for PyTorch's attention. Keys and values are tensors, or
-the `QuantizedRows` of a `KVCache`.
+`QuantizedRows` of a `KVCache`.
 
 `lowering.autoload` imports this module after transformers, and calls `register`.
 """
@@ -36,7 +35,7 @@ NAME = "composites"
 
 
 def register() -> None:
-    """Add the implementation to those of transformers."""
+    """Register the implementation in transformers."""
     modeling_utils.AttentionInterface.register(NAME, attention_forward)
     masking_utils.AttentionMaskInterface.register(NAME, attention_mask)
 
@@ -57,19 +56,19 @@ def attention_forward(
     cache: Any = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention as transformers calls it. Arguments that only other implementations know are left
-    alone, as transformers does for PyTorch's attention.
+    """Compute attention for transformers. Arguments for other implementations are ignored, as in
+    transformers' function for PyTorch's attention.
 
     Args:
-        key: a tensor, or `QuantizedRows`, as the value is.
+        key: a tensor or `QuantizedRows`, like the value.
 
     Returns:
-        `[N, L, Hq, Ev]`, and no weights.
+        `[N, L, Hq, Ev]`, and None instead of weights.
     """
     if cache is not None:
         raise InvalidCallError('continuous batching needs another implementation than "composites"')
     batch = (key.rows if isinstance(key, QuantizedRows) else key).shape[0]
-    if query.shape[0] != batch:  # learned queries, the same for all
+    if query.shape[0] != batch:  # learned queries, which all sequences share
         query = query.expand(batch, -1, -1, -1)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
@@ -114,7 +113,7 @@ def attention_forward(
 
 
 _TWICE = {torch.int8: 2, torch.int64: 3}
-"""The types of what stands for masks, and the dimension that has everything twice with a window."""
+"""The types of values that replace masks, and the dimension that is doubled for a window."""
 
 
 def _added(bias: Tensor, mask: Tensor) -> Tensor:
@@ -139,37 +138,37 @@ def attention_mask(
     config: Any = None,
     **kwargs: Any,
 ) -> Tensor | None:
-    """Make a mask, or the small tensor that stands for one; see the head of this module.
+    """Make a mask, or the small value that replaces it; see the docstring of this module.
 
     Args:
         q_offset: the position of the first query; a tensor for a static cache.
-        kv_offset: the position of the first key; a tensor for a ring.
+        kv_offset: the position of the first key; a tensor for a ring buffer.
         attention_mask: `[N, positions]`, False for padding.
-        allow_is_bidirectional_skip: only given for attention that is not causal.
+        allow_is_bidirectional_skip: not None only for attention that is not causal.
     """
     if local_size is None:
-        is_known = mask_function is masking_utils.causal_mask_function
+        is_simple = mask_function is masking_utils.causal_mask_function
     else:
-        is_known = allow_is_bidirectional_skip is None and _is_window(local_size, config)
+        is_simple = allow_is_bidirectional_skip is None and _is_window(local_size, config)
     # transformers allows no skip for a token that is decoded with a static cache.
     is_decoded = q_length == 1 and not use_vmap and not asks_for_masks(config)
-    is_known = is_known and (allow_is_causal_skip or is_decoded)
+    is_simple = is_simple and (allow_is_causal_skip or is_decoded)
     is_static = isinstance(q_offset, Tensor)
     keys = kv_length
     if isinstance(kv_offset, Tensor):
-        if not is_known and (q_length == 1 or attention_mask is not None):
+        if not is_simple and (q_length == 1 or attention_mask is not None):
             raise InvalidCallError(
                 "a KVCache whose windows are rings has no masks but those of padding; use the"
                 ' StaticCache of transformers, or another attn_implementation, such as "sdpa"'
             )
-        if is_known:
+        if is_simple:
             if attention_mask is not None:
-                attention_mask = _of_ring(attention_mask, q_length, q_offset, kv_offset, keys)
+                attention_mask = _ring_padding(attention_mask, q_length, q_offset, kv_offset, keys)
             q_offset, kv_offset = q_offset - kv_offset, 0
-            local_size = None if q_length == 1 else local_size  # then all keys are in the window
+            local_size = None if q_length == 1 else local_size  # one query sees all keys
     if not is_static and q_offset == kv_offset == 0:
-        keys = q_length  # a prompt, for which a static cache has further places
-    if is_known:
+        keys = q_length  # a prompt; a static cache has more slots
+    if is_simple:
         end = q_offset + q_length
         padding = _padding(attention_mask, end, kv_offset, keys)
         if not is_static and end == kv_offset + keys:
@@ -183,7 +182,7 @@ def attention_mask(
         if padding is None:
             positions: Tensor = torch.arange(q_length, device=device) + (q_offset - kv_offset)
             return positions.reshape(1, 1, -1, 1).expand(-1, -1, -1, 1 if local_size is None else 2)
-    sdpa_mask: Any = masking_utils.sdpa_mask  # its annotation knows no tensor as an offset
+    sdpa_mask: Any = masking_utils.sdpa_mask  # its annotations do not allow tensors as offsets
     mask: Tensor | None = sdpa_mask(
         batch_size, q_length, kv_length, q_offset, kv_offset, mask_function, attention_mask,
         local_size, allow_is_causal_skip=False, use_vmap=use_vmap, device=device,
@@ -192,22 +191,22 @@ def attention_mask(
     return mask
 
 
-def _of_ring(mask: Tensor, length: int, q_offset: Any, kv_offset: Tensor, keys: int) -> Tensor:
-    """The part of a mask of padding for the keys that a layer with a ring returns, `[N, keys]`."""
-    places = torch.arange(keys, device=mask.device)
-    # One query sees the ring itself, in which its own slot is its position modulo the slots.
-    positions = q_offset - (q_offset - places) % keys if length == 1 else places + kv_offset
+def _ring_padding(mask: Tensor, length: int, q_offset: Any, kv_offset: Tensor, keys: int) -> Tensor:
+    """Select the padding mask of the keys that a layer with a ring buffer returns, `[N, keys]`."""
+    indices = torch.arange(keys, device=mask.device)
+    # One query gets the ring buffer itself, in which position p is in slot p modulo the size.
+    positions = q_offset - (q_offset - indices) % keys if length == 1 else indices + kv_offset
     return mask.index_select(1, positions.clamp(0, mask.shape[1] - 1))
 
 
 def _is_window(local_size: int, config: Any) -> bool:
-    """Return whether the size is that of a window, not of a chunk."""
+    """Return whether `local_size` is the size of a window, not of a chunk."""
     chunk = getattr(config, "attention_chunk_size", None)
     return local_size == getattr(config, "sliding_window", None) and chunk is None
 
 
 def asks_for_masks(config: Any) -> bool:
-    """Return whether a model reads its masks, and therefore allows no skip itself."""
+    """Return whether a model reads its masks, and therefore does not allow skipping them."""
     return str(getattr(config, "model_type", "")).startswith(_WITH_MASKS)
 
 
@@ -215,14 +214,14 @@ _WITH_MASKS = ("diffusion_gemma", "doge", "dots3", "mistral_large4")
 
 
 def _padding(mask: Tensor | None, end: int | Tensor, kv_offset: int, keys: int) -> Tensor | None:
-    """The keys that are not padding, `[N, keys]`, or None if it is known that they all are, up to
-    the last query."""
+    """Return a mask of the keys that are not padding, `[N, keys]`, or None if the values show that
+    no key up to the last query is padding."""
     if mask is None:
         return None
-    # Of a traced graph and of a device whose graphs are lazy, values are not known.
-    is_known = not import_utils.is_tracing(mask) and mask.device.type != "xla"
-    if is_known and mask.shape[-1] >= int(end) and bool(mask.all()):
+    # Values cannot be read in a traced graph, and should not be read on a device with lazy graphs.
+    has_values = not import_utils.is_tracing(mask) and mask.device.type != "xla"
+    if has_values and mask.shape[-1] >= int(end) and bool(mask.all()):
         return None
     padded: Any = masking_utils.prepare_padding_mask(mask, keys, kv_offset)
-    places: Tensor = padded[:, kv_offset : kv_offset + keys]
-    return places
+    selected: Tensor = padded[:, kv_offset : kv_offset + keys]
+    return selected

@@ -1,7 +1,7 @@
-"""A static cache of transformers whose windows are rings, and whose rows may be integers.
+"""A static cache for transformers with ring buffers for windows, and optionally integer rows.
 
-Its layers return what `composites.operators.transformers_attention` takes: keys and values, or
-`QuantizedRows` in their place.
+Its layers return keys and values, or `QuantizedRows`, for
+`composites.operators.transformers_attention`.
 """
 
 from typing import Any
@@ -18,20 +18,20 @@ from composites.operators.kv_caches import QuantizedRows, quantize_rows, ring_sl
 class KVCache(StaticCache):
     """A static cache for models with `attn_implementation="composites"`.
 
-    A layer with a sliding window has only the keys and values of the window: a ring, in which the
-    token at position p is in slot p modulo the window. With `dtype=torch.int8`, all keys and values
-    are integers with a scale for each token and head.
+    A layer with a sliding window keeps only the keys and values of the window, in a ring buffer:
+    the token at position p is in slot p modulo the window. With `dtype=torch.int8`, all keys and
+    values are integers with a scale for each token and head.
 
         cache = composites.KVCache(model.config, max_cache_len=64, dtype=torch.int8)
         tokens = model.generate(prompt, past_key_values=cache, max_length=64)
 
     Args:
-        config: the model's.
+        config: the configuration of the model.
         max_cache_len: the number of tokens that layers without a window hold.
         dtype: None for the type of the keys, or `torch.int8`.
 
     Raises:
-        InvalidCallError: the type is another one, or the model has layers that cannot have it.
+        InvalidCallError: `dtype` is another type, or the model has layers that do not support it.
     """
 
     def __init__(self, config: Any, max_cache_len: int, dtype: torch.dtype | None = None) -> None:
@@ -40,7 +40,7 @@ class KVCache(StaticCache):
         super().__init__(config=config, max_cache_len=max_cache_len)
         self.config = config.get_text_config(decoder=True)
         self.max_length, self.dtype = max_cache_len, dtype
-        # Chunks of attention have masks that say where a chunk begins, and no window that moves.
+        # Chunked attention has masks with the starts of chunks, and no sliding window.
         has_chunks = getattr(self.config, "attention_chunk_size", None) is not None
         self.layers = [self._layer(layer, has_chunks=has_chunks) for layer in self.layers]
 
@@ -57,7 +57,7 @@ class KVCache(StaticCache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Any, Any]:
-        """Write the rows of a layer, and return the keys and values that its queries attend to."""
+        """Write rows of a layer, and return the keys and values to which its queries attend."""
         if self.config._attn_implementation != "composites":
             raise InvalidCallError(
                 'a KVCache needs model.set_attn_implementation("composites"); the implementation is'
@@ -80,7 +80,7 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
         self.value_scales: Any = None
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Make the tensors, for keys and values as these."""
+        """Allocate the tensors for keys and values like these."""
         if self.is_quantized:
             key_states, value_states = key_states.to(torch.int8), value_states.to(torch.int8)
         super().lazy_initialization(key_states, value_states)
@@ -92,7 +92,7 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Any, Any]:
-        """Write rows, and return the keys and values that their queries attend to."""
+        """Write rows, and return the keys and values to which their queries attend."""
         is_first, length = not self.is_initialized, key_states.shape[2]
         if is_first:
             self.lazy_initialization(key_states, value_states)
@@ -106,24 +106,24 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
             if self.is_quantized:
                 keys, values = quantize_rows(keys), quantize_rows(values)
         elif self.is_sliding and length > 1:
-            # A later token may be written over a key that an earlier one attends to.
-            places = self._places(length)
+            # A later token may overwrite a key to which an earlier token attends.
+            indices = self._indices(length)
             keys, values = (
-                _gathered(keys, key_states, places),
-                _gathered(values, value_states, places),
+                _gathered(keys, key_states, indices),
+                _gathered(values, value_states, indices),
             )
         self._write(positions, key_states, value_states)
         self.cumulative_length.add_(length)
         return keys, values
 
-    def _places(self, length: int) -> Tensor:
-        """The places of the keys that new tokens attend to, in the order of their positions, among
-        the slots of the ring and then the new keys."""
+    def _indices(self, length: int) -> Tensor:
+        """Return the indices of the keys to which new tokens attend, in the order of positions. The
+        new keys follow the slots of the ring buffer."""
         size = self.max_cache_len
         count, offset = self.get_mask_sizes(length)
         positions = torch.arange(count, device=self.keys.device) + offset
         added = positions - self.cumulative_length
-        # Positions after the last query are not attended to; any row may stand for them.
+        # Queries do not attend to positions after the last query, so any index will do.
         new = (added + size).clamp(max=size + length - 1)
         return torch.where(added < 0, ring_slots(positions, size), new)
 
@@ -144,7 +144,7 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
                 rows.index_copy_(2, positions, source)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, Any]:
-        """Return the number of keys that queries attend to, and the position of the first one."""
+        """Return the number of keys to which queries attend, and the position of the first key."""
         if not self.is_sliding:
             return self.max_cache_len, 0
         if not self.is_initialized:
@@ -161,9 +161,9 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
             self.value_scales = self.value_scales.index_select(0, order)
 
 
-def _gathered(earlier: Any, later: Tensor, places: Tensor) -> Any:
-    """Rows at places among those of a ring and new ones."""
+def _gathered(earlier: Any, later: Tensor, indices: Tensor) -> Any:
+    """Select rows from a ring buffer followed by new rows."""
     if isinstance(earlier, QuantizedRows):
         pairs = zip(earlier, quantize_rows(later), strict=True)
-        return QuantizedRows(*(_gathered(*pair, places) for pair in pairs))
-    return torch.cat([earlier, later], 2).index_select(2, places)
+        return QuantizedRows(*(_gathered(*pair, indices) for pair in pairs))
+    return torch.cat([earlier, later], 2).index_select(2, indices)

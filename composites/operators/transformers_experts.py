@@ -12,15 +12,15 @@ from composites.operators.transformers_attention import NAME
 
 
 def register() -> None:
-    """Add the implementation to those of transformers."""
-    # Not `experts_forward` itself: while an entry catches it, another function has its name.
+    """Register the implementation in transformers."""
+    # Look `experts_forward` up at each call: an entry that catches it replaces the function.
     moe.ExpertsInterface.register(NAME, lambda *arguments: experts_forward(*arguments))
 
 
 def experts_forward(
     module: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor
 ) -> Tensor:
-    """Experts as transformers calls them: those of `batched_mm`, which entries catch here.
+    """Compute the experts of a layer as `batched_mm` does. Entries catch calls of this function.
 
     Args:
         module: a module of experts, whose class has `@use_experts_implementation`.

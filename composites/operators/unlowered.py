@@ -1,5 +1,5 @@
-"""Decompositions of operators that torch_xla does not lower, where PyTorch has none that ends in
-other operators. Exports take them. An operator that is worth a kernel has an entry instead."""
+"""Decompositions for exports, of operators that neither torch_xla lowers nor PyTorch decomposes
+completely. Operators that are worth a kernel have an entry instead."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -36,8 +36,8 @@ def fmin(self: Tensor, other: Tensor) -> Tensor:
 
 
 def hypot(self: Tensor, other: Tensor) -> Tensor:
-    """The larger one is factored out, so that no square is out of range. With an infinite one the
-    result is infinite, whatever the other is."""
+    """The larger magnitude is factored out, so that no square overflows. The result is infinite if
+    one operand is, even if the other is NaN."""
     larger = torch.maximum(self.abs(), other.abs())
     ratio = torch.minimum(self.abs(), other.abs()) / larger
     length = torch.where(larger == 0, larger, larger * (1 + ratio * ratio).sqrt())
@@ -45,7 +45,7 @@ def hypot(self: Tensor, other: Tensor) -> Tensor:
 
 
 def signbit(self: Tensor) -> Tensor:
-    """A NaN counts as positive."""
+    """The sign bit. NaN counts as positive."""
     if not self.is_floating_point():
         return self < 0
     return (self < 0) | ((self == 0) & (self.reciprocal() < 0))
@@ -54,7 +54,7 @@ def signbit(self: Tensor) -> Tensor:
 def addbmm(
     self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    if not (self.is_floating_point() or self.is_complex()):  # as PyTorch takes these numbers
+    if not (self.is_floating_point() or self.is_complex()):  # PyTorch also truncates the factors
         beta, alpha = int(beta), int(alpha)
     products = torch.bmm(batch1, batch2)
     product = products.sum(0, dtype=products.dtype) * alpha
@@ -67,8 +67,8 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     dimension %= whole.dim()
     count = (whole.size(dimension) - size) // step + 1
     starts = torch.arange(count, device=self.device).unsqueeze(1) * step
-    places = starts + torch.arange(size, device=self.device)
-    taken = whole.index_select(dimension, places.reshape(-1))
+    indices = starts + torch.arange(size, device=self.device)
+    taken = whole.index_select(dimension, indices.reshape(-1))
     shape = (*whole.shape[:dimension], count, size, *whole.shape[dimension + 1 :])
     parts = taken.reshape(shape).movedim(dimension + 1, -1)
     return parts.reshape(size) if self.dim() == 0 else parts
@@ -77,7 +77,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 def scatter_reduce(
     self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Reduce `src` into places. Without `include_self`, these start from the neutral element."""
+    """Reduce `src` into elements of `self`, or of the neutral element without `include_self`."""
     start = self
     if not include_self:
         start = torch.scatter(self, dim, index, _neutral(reduce, self.dtype))
@@ -92,7 +92,7 @@ def scatter_reduce(
 
 
 def _neutral(reduce: str, dtype: torch.dtype) -> float:
-    """The number that changes no result of a reduction."""
+    """The neutral element of a reduction."""
     if reduce in ("amax", "amin"):
         limits = torch.iinfo(dtype) if not dtype.is_floating_point else None
         least, greatest = (limits.min, limits.max) if limits else (-torch.inf, torch.inf)
@@ -101,8 +101,8 @@ def _neutral(reduce: str, dtype: torch.dtype) -> float:
 
 
 def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Each true position of the mask takes the next element of `source`."""
-    whole = torch.where(mask, self, self)  # of the shape of both
+    """Copy consecutive elements of `source` to the True positions of the mask."""
+    whole = torch.where(mask, self, self)  # broadcasts `self` and the mask
     mask = mask.expand_as(whole)
     if source.numel() == 0:
         return whole
@@ -111,32 +111,32 @@ def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 def masked_scatter_backward(grad_output: Tensor, mask: Tensor, sizes: Sequence[int]) -> Tensor:
-    """The gradient of `source`. Elements outside of the mask go to one more place, left out
-    later."""
+    """The gradient of `source`. Elements outside of the mask are scattered to one extra element,
+    which is then removed."""
     mask = mask.expand_as(grad_output)
     count = math.prod(sizes)
-    place = torch.where(mask, _ranks(mask).clamp(max=count), count).reshape(-1)
-    gradient = grad_output.new_zeros(count + 1).scatter(0, place, grad_output.reshape(-1))
+    target = torch.where(mask, _ranks(mask).clamp(max=count), count).reshape(-1)
+    gradient = grad_output.new_zeros(count + 1).scatter(0, target, grad_output.reshape(-1))
     return gradient[:count].reshape(list(sizes))
 
 
 def _ranks(mask: Tensor) -> Tensor:
-    """The number of true places before each place of a mask."""
+    """The number of True elements before each element of a mask."""
     flat = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
     return flat.clamp(min=0).reshape(mask.shape)
 
 
 def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The median: the lower of two, and NaN if there is one."""
+    """The median: the lower of the two middle elements, or NaN if there is a NaN."""
     if self.dim() == 0:
         return self.clone(), torch.zeros_like(self, dtype=torch.int64)
-    values, places = torch.sort(self, dim=dim, stable=True)  # NaN comes last
+    values, order = torch.sort(self, dim=dim, stable=True)  # NaN comes last
     count = self.size(dim)
-    middle = torch.full_like(places.narrow(dim, 0, 1), (count - 1) // 2)
+    middle = torch.full_like(order.narrow(dim, 0, 1), (count - 1) // 2)
     if self.is_floating_point():
         first = count - values.isnan().sum(dim, keepdim=True)
         middle = torch.where(first < count, first, middle)
-    medians = values.gather(dim, middle), places.gather(dim, middle)
+    medians = values.gather(dim, middle), order.gather(dim, middle)
     return medians if keepdim else (medians[0].squeeze(dim), medians[1].squeeze(dim))
 
 
@@ -148,7 +148,7 @@ def randperm(
     device: torch.device | None = None,
     pin_memory: bool | None = None,
 ) -> Tensor:
-    """The order of random numbers. torch_xla shuffles in a loop that StableHLO cannot hold."""
+    """The sorting order of random numbers. torch_xla's own loop has no form in StableHLO."""
     drawn = torch.rand(n, dtype=torch.float64, device=device)
     return torch.sort(drawn).indices.to(torch.int64 if dtype is None else dtype)
 
@@ -178,11 +178,11 @@ def conv_tbc(self: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor
 def conv_tbc_backward(
     self: Tensor, input: Tensor, weight: Tensor, bias: Tensor, pad: int
 ) -> tuple[Tensor, ...]:
-    """The gradients of input, weight and bias; `self` is that of the result."""
+    """The gradients of input, weight and bias. `self` is the gradient of the result."""
     tensors = (self.permute(1, 2, 0), input.permute(1, 2, 0), weight.permute(2, 1, 0))
     numbers = ([len(bias)], [1], [pad], [1], False, [0], 1, [True] * 3)
-    of_input, of_weight, of_bias = aten.convolution_backward(*tensors, *numbers)
-    return of_input.permute(2, 0, 1), of_weight.permute(2, 1, 0), of_bias
+    grad_input, grad_weight, grad_bias = aten.convolution_backward(*tensors, *numbers)
+    return grad_input.permute(2, 0, 1), grad_weight.permute(2, 1, 0), grad_bias
 
 
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(

@@ -1,15 +1,15 @@
-"""Operators for matrix products and convolutions whose result is wider than their operands.
+"""Operators for matmuls and convolutions with a wider result type than their operands.
 
 In PyTorch 2.9, `mm(…, out_dtype=)` has neither an XLA kernel nor a derivative, and torch_xla cannot
-express a product whose result is wider than its operands. The two operators here can be traced,
-compiled and differentiated like any other. On XLA each is one HLO instruction
+express a product with a wider result type. The two operators of this module can be traced, compiled
+and differentiated like any other. On XLA each is one HLO instruction
 (`lowering.frontends.torch_xla.wide_products`):
 
-- `composites::matmul(self, other, out_dtype)`: `[*B, M, K]` times `[*B, K, N]`, no broadcasting.
+- `composites::matmul(self, other, out_dtype)`: `[*B, M, K]` @ `[*B, K, N]`, without broadcasting.
 - `composites::convolution(…, out_dtype)`: aten::convolution without bias.
 
-Gradients have the dtypes of the operands. The wide gradient of the result is rounded to this dtype
-once, and the products that follow have narrow operands.
+Gradients have the dtypes of the operands. The gradient of the result is first rounded to this
+dtype, so that the products that follow have narrow operands.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _library.define(
 
 
 def matmul(self: Tensor, other: Tensor, out_dtype: torch.dtype) -> Tensor:
-    """The product of two matrices, or of two batches of the same size, accumulated in `out_dtype`.
+    """Multiply two matrices, or two batches of the same size, with an accumulator of `out_dtype`.
 
     Args:
         self: `[*B, M, K]`, floating point or integer.
@@ -54,7 +54,7 @@ def convolution(
     groups: int,
     out_dtype: torch.dtype,
 ) -> Tensor:
-    """A convolution accumulated in `out_dtype`. The other arguments are those of
+    """Convolution with an accumulator of `out_dtype`. For the other arguments see
     aten::convolution."""
     result: Tensor = torch.ops.composites.convolution.default(
         input, weight, stride, padding, dilation, transposed, output_padding, groups, out_dtype
@@ -93,7 +93,7 @@ def check_rank(operator: str, name: str, tensor: Tensor, rank: int) -> None:
     """Check that an operand has the rank that its operator takes.
 
     Raises:
-        InvalidCallError: it has another rank.
+        InvalidCallError: the operand has another rank.
     """
     if tensor.dim() != rank:
         raise InvalidCallError(
@@ -105,7 +105,7 @@ def check_inner_sizes(operator: str, self: Tensor, other: Tensor) -> None:
     """Check that the shapes `[*B, M, K]` and `[*B, K, N]` can be multiplied.
 
     Raises:
-        InvalidCallError: they cannot be multiplied.
+        InvalidCallError: the shapes cannot be multiplied.
     """
     if self.shape[:-2] != other.shape[:-2] or self.shape[-1] != other.shape[-2]:
         raise InvalidCallError(
@@ -113,8 +113,8 @@ def check_inner_sizes(operator: str, self: Tensor, other: Tensor) -> None:
         )
 
 
-# Kernels for backends without their own: the operands are widened first, which gives the same
-# product.
+# Kernels for backends without their own kernels: operands are converted to `out_dtype` first, which
+# gives the same product.
 
 
 def _matmul(self: Tensor, other: Tensor, out_dtype: torch.dtype) -> Tensor:
@@ -132,7 +132,7 @@ _library.impl("matmul", _matmul, "CompositeExplicitAutograd")
 _library.impl("convolution", _convolution, "CompositeExplicitAutograd")
 
 
-# The derivatives.
+# Derivatives.
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -1,8 +1,8 @@
 """Alternatives to the decomposition of an entry, checked against the entry.
 
-`validation` checks those of a file's own entries. `catalog` gives those that a file has for entries
-of other registries to these entries. The functions that alternatives name are imported only when
-one is chosen, because JAX takes a second to import and need not be installed.
+`validation` checks the alternatives of a file's own entries. `catalog` adds the alternatives that a
+file has for entries of other registries. Functions of an alternative are imported only when it is
+chosen, because JAX takes a second to import and need not be installed.
 """
 
 import inspect
@@ -20,20 +20,21 @@ from composites.registry.when import Mistake, mistakes_of_when
 def mistakes_in(
     alternative: Kernel,
     entry: Composite,
-    others: Sequence[Kernel] = (),
+    existing: Sequence[Kernel] = (),
     *,
     is_added: bool = False,
 ) -> Iterator[Mistake]:
-    """The mistakes of an alternative that does not fit its entry, each with its keys in the file.
-    The functions of the alternative are not imported.
+    """Yield the mistakes of an alternative that does not fit its entry, with their keys in the
+    file. The functions of the alternative are not imported.
 
     Args:
-        others: alternatives that the entry has besides.
-        is_added: whether another registry than that of the entry has it.
+        existing: the other alternatives of the entry.
+        is_added: True if the alternative comes from another registry than the entry.
     """
-    first = next((a for a in others if a.name == alternative.name), None)
+    first = next((a for a in existing if a.name == alternative.name), None)
     if first is not None:
-        yield Mistake(f"{entry.qualified} already has it: {first.location}; take another name", ())
+        text = f"{entry.qualified} already has a kernel {first.name!r}: {first.location}"
+        yield Mistake(f"{text}; choose another name", ())
     goal = next((goal for goal in alternative.goals if goal in AUTOMATIC), "")
     if alternative.is_automatic and is_added:
         yield Mistake(
@@ -96,10 +97,10 @@ def _mistakes_of_automatic(alternative: Kernel, goal: str) -> Iterator[Mistake]:
 
 
 def check_functions(alternative: Kernel, entry: Composite) -> None:
-    """Import the functions that an alternative names, and check that they fit the entry.
+    """Import the functions of an alternative, and check that they fit the entry.
 
     Raises:
-        UnusableFunctionError: one does not exist, or takes other arguments.
+        UnusableFunctionError: a function does not exist, or takes other arguments.
     """
     where = f"{alternative.location}: {entry.qualified}: {alternative.name}"
     try:
@@ -131,7 +132,7 @@ def _check_backward(backward: Decomposition, entry: Composite) -> None:
     if callee is None:
         return
     results = [name for name in kept if name == "result" or name.startswith("result.")]
-    known = [
+    names = [
         *(operand.replace(".", "_") for operand in kept if operand in entry.operands),
         *(name.replace(".", "_") for name in results),
         *(name for name, _ in entry.saved),
@@ -139,18 +140,18 @@ def _check_backward(backward: Decomposition, entry: Composite) -> None:
         OUTPUT_MASK,
     ]
     for name in parameters:
-        if name not in known and not name.startswith("grad_output"):
+        if name not in names and not name.startswith("grad_output"):
             raise UnusableFunctionError(
                 f"{target} takes {name}, and the backward of {entry.qualified} has no value of"
-                f" that name{did_you_mean(name, known)} (it has grad_output, {', '.join(known)})"
+                f" that name{did_you_mean(name, names)} (it has grad_output, {', '.join(names)})"
             )
 
 
 def backward_parameters(function: Callable[..., Any], target: str) -> tuple[str, ...]:
-    """The names of the values that a backward takes.
+    """Return the names of the values that a backward takes.
 
     Raises:
-        UnusableFunctionError: it takes values that have no name.
+        UnusableFunctionError: the backward takes values without names.
     """
     parameters = inspect.signature(function).parameters
     for parameter in parameters.values():

@@ -21,12 +21,12 @@ from composites.settings import registry_files, warn_of_unknown_variables
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The registries in the order in which their entries claim calls; the built-in one comes
+    """The registries, in the order in which their entries claim calls; the built-in registry is
     last."""
 
     registries: tuple[Registry, ...]
     left_out: tuple[LeftOut, ...] = ()
-    """Registries of installed packages that cannot be used."""
+    """Installed packages whose registry cannot be used."""
 
     def __post_init__(self) -> None:
         accepted: list[Registry] = []
@@ -36,7 +36,7 @@ class Catalog:
             accepted.append(registry)
 
     def warnings(self) -> Iterator[str]:
-        """Warnings that the user should read before turning entries on."""
+        """Yield warnings that the user should read before turning entries on."""
         yield from map(str, self.left_out)
         for registry in self.registries:
             yield from map(str, registry.outdated)
@@ -58,27 +58,27 @@ class Catalog:
             yield from registry.composites
 
     def shadowed(self, entry: Composite) -> bool:
-        """Return whether a vendor has an entry with the name of this built-in entry."""
+        """Return True if a vendor has an entry with the name of this built-in entry."""
         return any(entry in r.composites for r in self.registries if r.builtin) and any(
             r.get(entry.name) for r in self.registries if not r.builtin
         )
 
     def backward_of(self, entry: Composite) -> Composite | None:
-        """The entry of the same registry that is the backward of this one."""
+        """Return the entry of the same registry that is the backward of `entry`."""
         candidates = (r.backward_of(entry) for r in self.registries if entry in r.composites)
         return next(candidates, None)
 
     def forward_of(self, entry: Composite) -> Composite | None:
-        """The first entry of the same registry that this one is the backward of."""
+        """Return the first entry of the same registry whose backward is `entry`."""
         return next((other for other in self if self.backward_of(other) == entry), None)
 
     def label(self, entry: Composite) -> str:
-        """The entry as XLA_COMPOSITE_OP names it: with its version if the plain name means another
-        one."""
+        """Return the name of an entry for XLA_COMPOSITE_OP, with the version if the plain name
+        means another version."""
         return entry.qualified if self.highest((entry,)) else entry.identity
 
     def highest(self, entries: Iterable[Composite]) -> tuple[Composite, ...]:
-        """The entries, without those that have a higher version of the same name beside them."""
+        """Return the entries of which the catalog has no higher version."""
         versions: dict[str, int] = {}
         for entry in self:
             before = versions.get(entry.qualified, entry.version)
@@ -86,14 +86,14 @@ class Catalog:
         return tuple(e for e in entries if versions.get(e.qualified, e.version) == e.version)
 
     def find(self, name: str) -> tuple[Composite, ...]:
-        """The entries that a name, qualified or not, refers to.
+        """Return the entries that a name, qualified or not, refers to.
 
-        A name can be that of an entry, of a composite that entries produce, or of a group of
-        entries. `acme.gelu@1` is exactly this version; without a number, each entry is meant in its
-        highest version.
+        The name can be the name of an entry, of a composite that entries produce, or of a group of
+        entries. `acme.gelu@1` means exactly this version; a name without a number means the highest
+        version of each entry.
 
         Raises:
-            AllowlistError: there is no such entry or version, or several vendors have one and
+            AllowlistError: no registry has the entry or version, or several vendors have it and
                 `name` has no namespace.
         """
         plain, version = split_version(name)
@@ -102,15 +102,15 @@ class Catalog:
             return self.highest(entries)
         exact = tuple(entry for entry in entries if entry.version == version)
         if not exact:
-            known = sorted({entry.version for entry in entries})
+            numbers = sorted({entry.version for entry in entries})
             raise AllowlistError(
                 f"there is no version {version} of {plain!r}; write"
-                f" {' or '.join(f'{plain}@{number}' for number in known)}"
+                f" {' or '.join(f'{plain}@{number}' for number in numbers)}"
             )
         return exact
 
     def versions(self, name: str) -> tuple[Composite, ...]:
-        """The entries that a name refers to, in all versions, or in the one that it names."""
+        """Return all versions of the entries that a name refers to, or the version in the name."""
         plain, version = split_version(name)
         return self._named(plain) if version is None else self.find(name)
 
@@ -128,42 +128,42 @@ class Catalog:
         return (vendors or owners)[0].named(name)
 
     def namespace(self, namespace: str) -> tuple[Composite, ...]:
-        """All entries of a namespace.
+        """Return all entries of a namespace.
 
         Raises:
             AllowlistError: there is no such namespace.
         """
         entries = tuple(entry for entry in self if entry.namespace == namespace)
         if not entries:
-            known = sorted({registry.namespace for registry in self.registries})
+            namespaces = sorted({registry.namespace for registry in self.registries})
             raise AllowlistError(
-                f"there is no namespace {namespace!r}{did_you_mean(namespace, known)}"
-                f" (known: {', '.join(known)}){self._perhaps_left_out()}"
+                f"there is no namespace {namespace!r}{did_you_mean(namespace, namespaces)}"
+                f" (known: {', '.join(namespaces)}){self._perhaps_left_out()}"
             )
         return entries
 
     def _unknown(self, name: str) -> str:
-        known = [entry.name for entry in self] + [entry.qualified for entry in self]
-        known += [entry.group for entry in self if entry.group is not None]
+        names = [entry.name for entry in self] + [entry.qualified for entry in self]
+        names += [entry.group for entry in self if entry.group is not None]
         return (
-            f"there is no composite {name!r}{did_you_mean(name, known)}"
+            f"there is no composite {name!r}{did_you_mean(name, names)}"
             f"; `composites list` prints them all{self._perhaps_left_out()}"
         )
 
     def _perhaps_left_out(self) -> str:
-        """For the message about a name that is not known: packages that may have it."""
+        """Describe the packages that may have an unknown name, for the message about the name."""
         return "".join(f"\n{left_out}" for left_out in self.left_out)
 
 
 @cache
 def builtin_registry() -> Registry:
-    """The registry that comes with the package. It is read once in a process."""
+    """Return the registry that comes with this package. It is read once per process."""
     return load_registry(builtin_registry_path(), builtin=True)
 
 
 def load_file(path: str | Path) -> Registry:
-    """Load a file that the user has named. It may name operators of installed packages, which
-    register them when their registries are read.
+    """Load a file that the user names. The file may name operators of installed packages, which
+    register the operators when their registries are read.
 
     Raises:
         RegistryError: with every problem of the file.
@@ -175,19 +175,19 @@ def load_file(path: str | Path) -> Registry:
 def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) -> Catalog:
     """Load every registry of this process.
 
-    The user has named the files, so a problem in them is an error. A problem in the registry of an
-    installed package leaves this registry out, and the catalog says why.
+    A problem in a file is an error, because the user named the file. A registry of an installed
+    package that has a problem is left out, and the catalog records the reason.
 
     Args:
         files: vendor files; by default the files that XLA_COMPOSITE_REGISTRY names.
-        in_place: each file takes the place of the registry that has its namespace, as when the
-            registry of an installed package, or a copy of it, is edited.
+        in_place: each file replaces the registry with the same namespace. This is for editing the
+            registry of an installed package, or a copy of it.
 
     Raises:
         RegistryError: with the problems of all files.
     """
     warn_of_unknown_variables()
-    packages = tuple(announced())  # first: a package registers operators here that files may name
+    packages = tuple(announced())  # first: packages register operators that files may name
     named = _load_files(registry_files() if files is None else files)
     paths = {Path(registry.source).resolve() for registry in named}
     namespaces = {registry.namespace for registry in named} if in_place else set()
@@ -209,11 +209,11 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
     while True:
         registries, problems = with_additions((*named, *installed, *last))
         wrong = {registry.source: registry for registry in registries if problems[registry.source]}
-        if of_files := [registry for registry in wrong.values() if registry.package is None]:
-            raise RegistryError([p for registry in of_files for p in problems[registry.source]])
+        if own_files := [registry for registry in wrong.values() if registry.package is None]:
+            raise RegistryError([p for registry in own_files for p in problems[registry.source]])
         if not wrong:
             return Catalog(registries, tuple(left_out))
-        # Without the packages that they are of; others may give alternatives to their entries.
+        # Leave these packages out and try again: alternatives for their entries become problems.
         for source, registry in wrong.items():
             left_out.append(LeftOut(registry.package or "", str(RegistryError(problems[source]))))
         installed = [registry for registry in installed if registry.source not in wrong]
@@ -222,20 +222,20 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
 def with_additions(
     registries: tuple[Registry, ...],
 ) -> tuple[tuple[Registry, ...], Mapping[str, list[Problem]]]:
-    """Registries whose entries have the alternatives that others give to them, and the problems of
-    these, by the source of the registry that gives them. An alternative of a file is tried before
-    those of the entry."""
+    """Add to entries the alternatives that other registries have for them. Return the registries,
+    and the problems of the added alternatives by the source of their registry. An added alternative
+    is tried before the entry's own alternatives."""
     problems: dict[str, list[Problem]] = {registry.source: [] for registry in registries}
     entries = {entry.identity: entry for r in registries for entry in r.composites}
     for registry in registries:
         to_choose = (kernel for kernel in registry.kernels if kernel.platform is None)
         for name, group in groupby(to_choose, lambda kernel: (kernel.composite, kernel.version)):
             kernels = tuple(group)
-            others = [e for r in registries if r is not registry for e in r.composites]
-            named = [e for e in others if name in ((e.qualified, None), (e.qualified, e.version))]
+            foreign = [e for r in registries if r is not registry for e in r.composites]
+            named = [e for e in foreign if name in ((e.qualified, None), (e.qualified, e.version))]
             if not named:
                 written = name[0] if name[1] is None else f"{name[0]}@{name[1]}"
-                hint = did_you_mean(written, [entry.qualified for entry in others])
+                hint = did_you_mean(written, [entry.qualified for entry in foreign])
                 message = f"kernels: {written}: there is no such entry{hint}"
                 problems[registry.source].append(kernels[0].location.problem(message))
             for entry in named:
@@ -255,7 +255,7 @@ def with_additions(
 
 
 def _load_files(files: Iterable[str]) -> tuple[Registry, ...]:
-    """Load each file once, however often and in whatever form it is named."""
+    """Load each file once, even if it is named several times or by different paths."""
     once = {Path(file).resolve(): file for file in reversed(tuple(files))}
     problems: list[Problem] = []
     registries: list[Registry] = []
@@ -269,23 +269,23 @@ def _load_files(files: Iterable[str]) -> tuple[Registry, ...]:
     return tuple(registries)
 
 
-def _load_announced(announced: Announced, others: Iterable[Registry]) -> Registry | LeftOut:
+def _load_announced(announced: Announced, accepted: Iterable[Registry]) -> Registry | LeftOut:
     try:
         registry = replace(load_registry(announced.path), package=announced.package)
     except RegistryError as error:
         return LeftOut(announced.package, str(error))
-    except (Exception, SystemExit) as error:  # of a vendor's module that an entry names
+    except (Exception, SystemExit) as error:  # raised by a vendor's module that an entry names
         return LeftOut(announced.package, f"{announced.path}: {type(error).__name__}: {error}")
-    problems = _clashes(registry, others)
+    problems = _clashes(registry, accepted)
     return LeftOut(announced.package, str(RegistryError(problems))) if problems else registry
 
 
-def _clashes(registry: Registry, others: Iterable[Registry]) -> list[Problem]:
-    """The entries that other registries have defined before."""
-    # Nobody else may add a version to an entry of the built-in registry.
+def _clashes(registry: Registry, accepted: Iterable[Registry]) -> list[Problem]:
+    """Return a problem for each entry that an accepted registry has already defined."""
+    # Other registries may not add versions to entries of the built-in registry.
     sources = {
         entry.qualified if other.builtin or registry.builtin else entry.identity: other.source
-        for other in others
+        for other in accepted
         for entry in other.composites
     }
     return [

@@ -39,7 +39,7 @@ def compile_condition(text: str, arguments: Collection[str]) -> str:
     """Translate a condition into a Python expression, with torch dtypes in place of element types.
 
     Args:
-        arguments: the names that the call has, including dotted paths such as `self.weight`.
+        arguments: the names of the call's values, including paths such as `self.weight`.
 
     Raises:
         ConditionError: the text is not an expression of the allowed subset.
@@ -47,12 +47,12 @@ def compile_condition(text: str, arguments: Collection[str]) -> str:
     return _compiled(text, tuple(arguments))
 
 
-@lru_cache(maxsize=4096)  # alternatives and kernels ask again at each call that is traced
+@lru_cache(maxsize=4096)  # alternatives and kernels compile their conditions for each traced call
 def _compiled(text: str, arguments: tuple[str, ...]) -> str:
     checked = _Checker(text, arguments).visit(parse_condition(text))
     written = ast.unparse(ast.fix_missing_locations(checked))
     try:
-        # No user sees warnings of generated code. The filters are those of all threads.
+        # Users cannot act on warnings about generated code. Threads share the warning filters.
         with ONE_AT_A_TIME, warnings.catch_warnings(action="error"):
             compile(written, "<condition>", "eval")
     except SyntaxError as error:  # as for `x.shape[0.5]` and `dim is -1`
@@ -61,7 +61,7 @@ def _compiled(text: str, arguments: tuple[str, ...]) -> str:
 
 
 def parse_condition(text: str) -> ast.Expression:
-    """Parse a condition, without its names and types.
+    """Parse a condition without checking its names and types.
 
     Raises:
         ConditionError: the text is not an expression, or exceeds a limit.
@@ -86,13 +86,13 @@ def parse_condition(text: str) -> ast.Expression:
 
 
 def shorten(text: str) -> str:
-    """Text in quotes for a message, with an ellipsis if it is long."""
+    """Quote text for a message, with an ellipsis if it is long."""
     return repr(text if len(text) <= 200 else f"{text[:197]}...")
 
 
 def _parse(text: str) -> ast.Expression:
     try:
-        # Of escapes such as '\\d' in the text. The filters are those of all threads.
+        # Escapes such as '\\d' cause warnings. Threads share the warning filters.
         with ONE_AT_A_TIME, warnings.catch_warnings(action="ignore"):
             return parse_expression(text.strip())
     except SyntaxError as error:
@@ -104,7 +104,7 @@ def _parse(text: str) -> ast.Expression:
 
 
 def _depth(tree: ast.AST) -> int:
-    """The number of levels of a tree, found without recursion."""
+    """Count the levels of a tree, without recursion."""
     depth, level = 0, [tree]
     while level:
         depth += 1
@@ -141,8 +141,8 @@ class _Checker(ast.NodeTransformer):
         if path in self.arguments:
             return ast.Name(path.replace(".", "_"), ast.Load())
         if node.attr not in _PROPERTIES:
-            known = ", ".join((*_PROPERTIES, *(f"{name}()" for name in _METHODS)))
-            raise self._wrong(node, f"is not available in a condition (use {known})")
+            choices = ", ".join((*_PROPERTIES, *(f"{name}()" for name in _METHODS)))
+            raise self._wrong(node, f"is not available in a condition (use {choices})")
         return self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
@@ -155,14 +155,14 @@ class _Checker(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         match node:
             case ast.Call(ast.Name("len"), [ast.Starred()], []):
-                pass  # the error below
+                pass  # raise the error below
             case ast.Call(ast.Name("len"), [argument], []):
                 return ast.Call(node.func, [self.visit(argument)], [])
             case ast.Call(ast.Attribute(value, name), [], []) if name in _METHODS:
                 called = ast.Attribute(self.visit(value), name, ast.Load())
                 return ast.Call(called, [], [])
-        known = ", ".join(("len(x)", *(f"x.{name}()" for name in _METHODS)))
-        raise self._wrong(node, f"is not allowed in a condition (use {known})")
+        choices = ", ".join(("len(x)", *(f"x.{name}()" for name in _METHODS)))
+        raise self._wrong(node, f"is not allowed in a condition (use {choices})")
 
     def _wrong(self, node: ast.AST, what: str) -> ConditionError:
         written = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__

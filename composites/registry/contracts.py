@@ -1,4 +1,4 @@
-"""The contracts of a registry, as far as the file and PyTorch's schemas tell."""
+"""The contracts of a registry, as far as the file and PyTorch's schemas determine them."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from composites.registry.signatures import callee_of, describe_target
 
 
 def contracts(registry: Registry) -> Iterator[Contract]:
-    """The contract of each entry, and of each backward that is derived from one."""
+    """Yield the contract of each entry and of each derived backward."""
     for entry in registry.composites:
         yield forward_contract(entry)
         if entry.derives:
@@ -27,7 +27,7 @@ def contracts(registry: Registry) -> Iterator[Contract]:
 
 
 def forward_contract(entry: Composite) -> Contract:
-    """The contract of the composite that an entry makes of a call."""
+    """Return the contract of the composite that an entry produces."""
     callee = _callee(entry)
     annotated = callee or _function(entry)
     return Contract(
@@ -46,33 +46,33 @@ def forward_contract(entry: Composite) -> Contract:
 
 
 def backward_contract(entry: Composite) -> Contract:
-    """The contract of the backward that is derived from an entry."""
+    """Return the contract of the backward that is derived from an entry."""
     saved = entry.operands if entry.saves is None else entry.saves
-    known = {o.name: o for o in forward_contract(entry).operands}
+    operands = {o.name: o for o in forward_contract(entry).operands}
     mask = AttributeSpec(OUTPUT_MASK, "bool[]", argument=OUTPUT_MASK)
     return Contract(
         entry=entry.qualified,
         composite=entry.backward_name,
         version=entry.version,
-        operands=(Operand(GRADIENTS), *(known.get(name, Operand(name)) for name in saved)),
+        operands=(Operand(GRADIENTS), *(operands.get(name, Operand(name)) for name in saved)),
         attributes=(*_attributes(entry, _callee(entry) or _function(entry)), mask),
-        # A list has a gradient for each of its tensors.
-        results=None if any(o.variadic for o in known.values()) else entry.operands,
+        # A list has one gradient for each of its tensors.
+        results=None if any(o.variadic for o in operands.values()) else entry.operands,
         when=_conditions(entry),
         decomposition=f"gradient of {entry.decomposition}",
     )
 
 
 def _callee(entry: Composite) -> Operator | None:
-    """The signature that has the composite's operands as arguments; None for a Python function
-    without a decomposition in PyTorch."""
+    """Return the signature whose arguments include the composite's operands; None for a Python
+    function without a decomposition in PyTorch."""
     if entry.op is None and entry.adapt is None and entry.decomposition.kind == "torch":
         return describe_target(entry.decomposition.target)
     return callee_of(entry)
 
 
 def _function(entry: Composite) -> Operator | None:
-    """The first Python function of an entry, if it is installed. Its annotations tell lists."""
+    """Describe the first Python function of an entry, whose annotations show lists of tensors."""
     try:
         return describe_target(next(iter(entry.functions), None))
     except UnusableFunctionError:

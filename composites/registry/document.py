@@ -1,10 +1,9 @@
 """The structure of a registry file as pydantic models: keys and types.
 
-Short forms are spelled out before they are checked. `silu: aten::silu` is an entry with `op` alone,
-and `attributes: [eps, dim: {normalize: dim}]` lists names of arguments, and mappings for those that
-need more than a name. Checks that need the operator's schema (does the argument exist, does the
-type fit) come later, in `validation`. Editors use `json_schema()` to complete and check vendor
-files.
+Short forms are expanded before they are checked. `silu: aten::silu` is an entry with only `op`, and
+`attributes: [eps, dim: {normalize: dim}]` lists arguments by name, or as a mapping if an argument
+needs more keys. Checks that need the operator's schema (does the argument exist, does the type fit)
+are in `validation`. Editors use `json_schema()` to complete and check vendor files.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ Scalar = bool | int | float | str
 _List = list[Scalar]
 _Lists = list[Scalar | _List]
 Constant = Scalar | list[Scalar | list[Scalar | _Lists]]
-"""A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
+"""A number, text, or a list. Lists can be nested three deep (`attribute_types.DEEPEST`)."""
 
 if TYPE_CHECKING:
     Goal = str
@@ -68,7 +67,7 @@ else:  # pydantic and the JSON Schema need the names themselves
     Consumer = Literal[CONSUMERS]
 
 FORWARD = "forward"
-"""`attributes: forward` of a backward means those of its forward."""
+"""`attributes: forward` in a backward stands for the attributes of its forward."""
 
 NO_ATTRIBUTE_TYPE = "is not an attribute type"
 
@@ -79,7 +78,7 @@ _A_TARGET = f"{_A_FUNCTION}, or jax:package.module:function for a JAX function"
 
 
 def _matching(pattern: re.Pattern[str] | str, what: str, is_not: str = "is not") -> BeforeValidator:
-    """Check that text is something: that it matches a pattern."""
+    """Return a validator that rejects text that does not match a pattern."""
 
     def check(value: Any) -> Any:
         if isinstance(value, str) and not re.fullmatch(pattern, value):
@@ -112,7 +111,7 @@ def _no_choice(value: Any) -> Any:
 
 
 def _schema(value: Any) -> Any:
-    if isinstance(value, bool):  # equal to 1, for pydantic too
+    if isinstance(value, bool):  # True equals 1, also in pydantic
         raise ValueError(f"schema: must be 1 or 2, not {value}")
     return value
 
@@ -165,8 +164,8 @@ Version = Annotated[int, Field(ge=0, le=MAX_VERSION)]
 def _check_element_type(key: str, dtype: Scalar) -> None:
     if dtype not in REGISTRY_TYPES:
         hint = did_you_mean(str(dtype), REGISTRY_TYPES)
-        known = ", ".join(REGISTRY_TYPES)
-        raise ValueError(f"{key}: {dtype!r} is not an element type{hint} (known: {known})")
+        names = ", ".join(REGISTRY_TYPES)
+        raise ValueError(f"{key}: {dtype!r} is not an element type{hint} (known: {names})")
 
 
 def _check_conditions(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
@@ -175,8 +174,8 @@ def _check_conditions(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
             raise ValueError(f"when: {name}: the list is empty; write a value, or leave {name} out")
     for dtype in when.get("dtypes", ()):
         if dtype in BY_NAME and dtype not in REGISTRY_TYPES:
-            known = ", ".join(REGISTRY_TYPES)
-            raise ValueError(f"when: torch_xla has no tensors of {dtype} (it has {known})")
+            names = ", ".join(REGISTRY_TYPES)
+            raise ValueError(f"when: torch_xla has no tensors of {dtype} (it has {names})")
         _check_element_type("when", dtype)
     for rank in when.get("rank", ()):
         if type(rank) is not int or rank < 0:
@@ -203,10 +202,10 @@ def _check_kernels(kernels: Kernels) -> Kernels:
     for name, kernel in kernels.items():
         is_list = isinstance(kernel, list)
         if is_list and name not in KERNEL_PLATFORMS:
-            known = ", ".join(KERNEL_PLATFORMS)
+            platforms = ", ".join(KERNEL_PLATFORMS)
             raise ValueError(
                 f"{name!r} is not a platform{did_you_mean(name, KERNEL_PLATFORMS)} (known:"
-                f" {known}); a decomposition to choose is a mapping, not a list"
+                f" {platforms}); a decomposition to choose is a mapping, not a list"
             )
         if not is_list and name in KERNEL_PLATFORMS:
             raise ValueError(
@@ -217,7 +216,7 @@ def _check_kernels(kernels: Kernels) -> Kernels:
 
 
 class _ItemAlone:
-    """In the JSON Schema, an item that needs no list around it."""
+    """Lets the JSON Schema accept one item without a list around it."""
 
     def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> Any:
         schema = handler(core)
@@ -230,7 +229,7 @@ def _listed(value: Any) -> Any:
 
 
 def long_entry(value: Any) -> Any:
-    """An entry as a mapping, where it is an operator alone."""
+    """Expand an entry that is only an operator to a mapping."""
     return {"op": value} if isinstance(value, str) else value
 
 
@@ -239,7 +238,7 @@ def _spelled_out(value: Any) -> Any:
 
 
 def _named(value: Any) -> Any:
-    """Attributes as a mapping. One without `from` and `value` is the argument of its name."""
+    """Convert attributes to a mapping. By default, `from` is the argument of the same name."""
     if value == FORWARD:
         return {}
     if not isinstance(value, list | dict):
@@ -259,8 +258,8 @@ def _named(value: Any) -> Any:
             continue
         for name, attribute in ({item: item} if isinstance(item, str) else item).items():
             if name in named:
-                place = (number,) if isinstance(item, str) else (number, name)
-                mistakes.append(_mistake(place, f"{name!r} appears twice"))
+                path = (number,) if isinstance(item, str) else (number, name)
+                mistakes.append(_mistake(path, f"{name!r} appears twice"))
             if isinstance(attribute, dict) and not {"from", "value"} & set(attribute):
                 attribute = {"from": name, **attribute}
             named[name] = attribute
@@ -269,10 +268,10 @@ def _named(value: Any) -> Any:
     return named
 
 
-def _mistake(place: tuple[int | str, ...], message: str) -> InitErrorDetails:
-    """A mistake at a place inside of a value."""
+def _mistake(path: tuple[int | str, ...], message: str) -> InitErrorDetails:
+    """Describe a mistake at a path inside a value."""
     error = PydanticCustomError("value_error", "{message}", {"message": message})
-    return InitErrorDetails(type=error, loc=place, input=None)
+    return InitErrorDetails(type=error, loc=path, input=None)
 
 
 _Item = TypeVar("_Item")
@@ -282,7 +281,7 @@ Tolerance = Annotated[dict[str, float], BeforeValidator(_check_tolerance)]
 """The greatest errors that are accepted, by element type."""
 
 
-# Each key has a `Field` of its own: pydantic 2.11 adds the checks of an annotation to it.
+# Keys must not share a `Field`: pydantic 2.11 adds the checks of an annotation to its `Field`.
 
 
 def _no_items() -> Any:
@@ -378,19 +377,19 @@ class KernelDocument(_Strict):
         return self
 
 
-_OF_PLATFORM = "kernels of a platform"
+_PLATFORM_KERNELS = "kernels of a platform"
 _TO_CHOOSE = "decomposition to choose"
 
 
 def _form(value: Any) -> str:
-    return _OF_PLATFORM if isinstance(value, list) else _TO_CHOOSE
+    return _PLATFORM_KERNELS if isinstance(value, list) else _TO_CHOOSE
 
 
 Kernels = dict[str, AlternativeDocument | list[KernelDocument]]
-"""Decompositions to choose by their names, and lists of kernels by platform."""
+"""Decompositions to choose, by name, and lists of kernels, by platform."""
 
 _OneKernel = Annotated[
-    Annotated[list[KernelDocument], Tag(_OF_PLATFORM)]
+    Annotated[list[KernelDocument], Tag(_PLATFORM_KERNELS)]
     | Annotated[AlternativeDocument, Tag(_TO_CHOOSE)],
     Discriminator(_form),
 ]
@@ -457,7 +456,7 @@ class CompositeDocument(_Strict):
 
 
 _Row = Annotated[str, Field(pattern=f"^{OPERATOR.pattern}$")]
-"""The operator of an entry that needs nothing else."""
+"""An entry that consists only of an operator."""
 
 
 class RegistryDocument(_Strict):
@@ -473,17 +472,17 @@ class RegistryDocument(_Strict):
         ],
     ]
     extends: dict[str, list[str]] = _no_keys()
-    """Files in the same folder, by name, and the entries of them that this file includes."""
+    """Names of files in the same folder, and the entries that this file includes from each."""
     samples: (
         Annotated[str, _matching(PACKAGE, "a module with samples such as acme.samples")] | None
     ) = None
-    """A module with functions that yield samples of the entries of the same name."""
+    """A module of functions that yield samples. Each has the name of its entry."""
     kernels: dict[OtherComposite, _Kernels] = _no_keys()
-    """For entries and composites of any registry, by name with namespace."""
+    """Kernels for entries and composites of any registry, by name with namespace."""
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a registry file, for editors. It has short and long forms."""
+    """Return the JSON Schema of a registry file, for editors. It has short and long forms."""
     schema = RegistryDocument.model_json_schema(by_alias=True)
     kernels = schema["properties"]["kernels"]
     mapping = {key: kernels.pop(key) for key in ("type", "additionalProperties")}

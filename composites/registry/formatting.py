@@ -1,8 +1,8 @@
 """Rewrite the text of a registry file to its short forms.
 
-The meaning of the text stays the same, and so do comments, blank lines, the order of entries, and
-which of them have lines for their keys. Parts of the text are replaced where PyYAML says that they
-are. A part with comments inside stays as it is.
+The text keeps its meaning, comments, blank lines and order of entries, and an entry with a line for
+each key keeps these lines. Parts of the text are replaced at the positions that PyYAML reports. A
+part that contains comments is not changed.
 """
 
 import re
@@ -32,11 +32,11 @@ from composites.registry.validation import parse_registry
 from composites.registry.yaml_text import registry_text
 
 WIDTH = 100
-"""The number of columns of a line. Text that would be longer stays as it is."""
+"""The greatest length of a line. Text that would be longer is not changed."""
 
 
 def format_file(path: Path) -> str | None:
-    """The text of a file in short forms; None if the file has it already.
+    """Return the text of a file in short forms; None if the file already has this text.
 
     Raises:
         RegistryError: the file is not valid.
@@ -48,10 +48,10 @@ def format_file(path: Path) -> str | None:
 
 
 def formatted(text: str, source: str) -> str:
-    """The text in short forms. `source` is the file name for error messages.
+    """Rewrite text in short forms. `source` is the file name for error messages.
 
     Raises:
-        RegistryError: the file is not valid, or its short form does not mean the same.
+        RegistryError: the file is not valid, or its short form has another meaning.
     """
     registry = parse_registry(text, source)
     document = read_document(text, source)
@@ -61,15 +61,13 @@ def formatted(text: str, source: str) -> str:
     editor.file(yaml.compose(text, yaml.SafeLoader))
     short = editor.edited().replace("\n", newline)
     if parse_registry(short, source) != registry:
-        message = (
-            "its short form would not mean the same, which is a mistake of `composites format`"
-        )
+        message = "its short form would have another meaning, which is a bug of `composites format`"
         raise RegistryError([Problem(source, 1, None, message)])
     return short
 
 
 def _comments(text: str) -> list[int]:
-    """The positions of all comments: each `#` between tokens."""
+    """Return the positions of all comments: each `#` between tokens."""
     positions: list[int] = []
     end = 0
     for token in yaml.scan(text, yaml.SafeLoader):
@@ -81,14 +79,14 @@ def _comments(text: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Editor:
-    """Collects the edits of a text."""
+    """Collects edits of a text."""
 
     text: str
     comments: Sequence[int]
     document: CheckedDocument
     versions: Versions
     edits: list[tuple[int, int, str]] = field(default_factory=list)
-    """Start, end, and the text in the place of what is there. They do not overlap."""
+    """Start, end, and the new text of each edit. Edits do not overlap."""
 
     def edited(self) -> str:
         text = self.text
@@ -107,7 +105,7 @@ class _Editor:
 
     @property
     def has_default_backwards(self) -> bool:
-        """True if no entry of the file gets another backward by schema 2."""
+        """True if schema 2 changes the backward of no entry."""
         return not any(
             "backward" not in entry.model_fields_set and default_backward(key, self.versions)
             for key, entry in self.document.entries.items()
@@ -127,7 +125,7 @@ class _Editor:
                     self.put(key, value, text)
 
     def row(self, name: yaml.Node, node: yaml.MappingNode) -> None:
-        """Shorten an entry in a row."""
+        """Shorten an entry that is written in one row."""
         parts: dict[str, str] = {}
         for key, value in node.value:
             if not self.is_default(name.value, key, value):
@@ -140,7 +138,7 @@ class _Editor:
             self.put(name, node, _written([f"{k}: {v}" for k, v in parts.items()], "{}", name))
 
     def is_default(self, name: str, key: yaml.Node, value: yaml.Node) -> bool:
-        """Return whether leaving a key of an entry out means the same."""
+        """Return True if leaving out a key of an entry does not change its meaning."""
         entry = self.document.entries[name]
         match key.value:
             case "version":
@@ -157,9 +155,9 @@ class _Editor:
         return False
 
     def attributes(self, name: str, key: yaml.Node) -> str | None:
-        """The attributes of an entry in short form, as text after their key: as a list, as a
-        mapping if none is a name alone, or as those of the forward if this is shorter. None if they
-        have their short form."""
+        """Return the attributes of an entry in short form, as text after their key: `forward` if
+        the forward has the same attributes and the word is shorter, otherwise a list, or a mapping
+        if no attribute is only a name. None if they already have their short form."""
         written = self.document.text.data["composites"][name]["attributes"]
         if isinstance(written, str):
             return None
@@ -169,11 +167,11 @@ class _Editor:
         items = [n if rest is None else {n: rest} for n, rest in rests.items()]
         has_names = None in rests.values()
         text = _written(list(map(_item, items)), "[]" if has_names else "{}", key)
-        if len(FORWARD) < len(text) and self.are_those_of_forward(name):
+        if len(FORWARD) < len(text) and self.has_attributes_of_forward(name):
             return FORWARD
         return None if written == (items if has_names else rests) else text
 
-    def are_those_of_forward(self, name: str) -> bool:
+    def has_attributes_of_forward(self, name: str) -> bool:
         entries = self.document.entries
         own = list(entries[name].attributes.items())
         forwards = forwards_of(name, entries, self.versions)
@@ -183,8 +181,8 @@ class _Editor:
         self.edits.append((key.end_mark.index, self.end(value), f": {text}"))
 
     def has_comment(self, key: yaml.Node, value: yaml.Node) -> bool:
-        """Return whether a comment is inside of a value, or after its last line if it has
-        several."""
+        """Return True if a comment is inside a value, or after the last line of a value of several
+        lines."""
         end = self.end(value)
         if "\n" in self.text[key.start_mark.index : end]:
             end = self.line_end(end)
@@ -202,8 +200,8 @@ class _Editor:
         return len(self.text) if newline < 0 else newline + 1
 
     def end(self, node: yaml.Node) -> int:
-        """The position after a node. PyYAML puts the end of a block after the comments and the
-        blank lines that follow."""
+        """Return the position after a node. PyYAML's own end of a block is after the comments and
+        blank lines that follow it."""
         if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
             return int(node.end_mark.index)
         last = node.value[-1]
@@ -213,7 +211,7 @@ class _Editor:
         return self.text[node.start_mark.index : self.end(node)]
 
     def remove_line(self, key: yaml.Node, value: yaml.Node) -> bool:
-        """Remove a key in a line of its own, unless a comment is beside or above it."""
+        """Remove a key that has its own line, unless a comment is beside or above it."""
         start = self.line_start(key.start_mark.index)
         end = self.line_end(self.end(value))
         alone = self.text[start : key.start_mark.index].isspace()
@@ -230,14 +228,14 @@ class _Editor:
 
 
 def _rest(name: str, value: Any) -> Any:
-    """An attribute of a list beside its name; None if it needs no more."""
+    """Return the value of an attribute in a list; None if its name is enough."""
     if isinstance(value, dict):
         value = {key: part for key, part in value.items() if (key, part) != ("from", name)}
     return None if value in (name, {}) else value
 
 
 def _item(item: str | Mapping[str, Any]) -> str:
-    """An item of a list as text. A mapping with one key needs no braces."""
+    """Write an item of a list. A mapping with one key needs no braces."""
     text: str = yaml.safe_dump(
         item, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10_000
     )
@@ -246,7 +244,7 @@ def _item(item: str | Mapping[str, Any]) -> str:
 
 
 def _written(parts: Sequence[str], brackets: str, key: yaml.Node) -> str:
-    """A list or a mapping after `key`, in further lines where it is too long for one."""
+    """Write a list or a mapping after `key`, in several lines if it is too long for one."""
     column: int = key.start_mark.column
     indent = f"\n{' ' * (column + 2)}"
     room = WIDTH - key.end_mark.column - len(": ")

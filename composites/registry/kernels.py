@@ -1,5 +1,5 @@
-"""The entries and kernels of registry files, as they list them. Nothing here imports torch, and no
-kernel is imported."""
+"""The entries and kernels of registry files, before they are checked against operators. This module
+imports neither torch nor kernels."""
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
@@ -29,10 +29,10 @@ from composites.registry.yaml_text import registry_text
 
 
 def rows_of_file(document: CheckedDocument) -> CheckedDocument:
-    """The file that has the kernels under the key of a file: the file itself, or another one.
+    """Return the document with the kernels of a file's key `kernels`, which may name another file.
 
     Raises:
-        RegistryError: the other file cannot be read, is wrong, or has another namespace.
+        RegistryError: the other file cannot be read, has problems, or has another namespace.
     """
     if document.kernels_file is None:
         return document
@@ -55,33 +55,33 @@ def rows_of_file(document: CheckedDocument) -> CheckedDocument:
 
 
 def _path_of(kernels_file: str) -> Path | None:
-    """The path of `package:file`; None if there is no such package. The package is not imported."""
+    """Return the path of `package:file` without importing the package; None if it is missing."""
     package, _, name = kernels_file.partition(":")
     try:
         spec = find_spec(package)
-    except ImportError:  # of a package that it is in
+    except ImportError:  # a parent package cannot be imported
         spec = None
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
     return Path(folders[0]) / name if folders else None
 
 
 def checked_document(path: Path) -> CheckedDocument:
-    """The structure of a file, with its problems.
+    """Read a file and check its structure. The result has the problems.
 
     Raises:
-        RegistryError: it cannot be read, or is not YAML.
+        RegistryError: the file cannot be read, or is not YAML.
     """
     return _checked(registry_text(path), str(path))
 
 
 def extended_path(file: str, location: Location) -> Path:
-    """The path of the file that another one extends.
+    """Return the path of a file that another file extends.
 
     Args:
-        location: the place where the other one names it.
+        location: the line of the other file that names `file`.
 
     Raises:
-        RegistryError: it is not another file beside that one.
+        RegistryError: `file` is not another file in the same folder.
     """
     path = Path(location.file).parent / file
     if file in ("", "..") or Path(file).name != file:
@@ -92,28 +92,28 @@ def extended_path(file: str, location: Location) -> Path:
 
 
 def check_extended(document: CheckedDocument) -> None:
-    """Check that a file that another one extends extends none itself.
+    """Check that a file that is extended does not extend files itself.
 
     Raises:
-        RegistryError: it does; with the problems of the file.
+        RegistryError: it does. The error also has the problems of the file.
     """
     if document.extends:
         message = "extends: a file that another one extends cannot extend any"
         raise RegistryError([*document.problems, document.text.problem(message, "extends")])
 
 
-@lru_cache(maxsize=16)  # the built-in file takes a quarter of a second
+@lru_cache(maxsize=16)  # reading the built-in file takes a quarter of a second
 def _checked(text: str, source: str) -> CheckedDocument:
     return read_document(text, source)
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryFile:
-    """The entries and kernels of a file, as it has them."""
+    """The entries and kernels of a file, as they are written."""
 
     document: CheckedDocument
     rows: CheckedDocument
-    """The file that has the kernels under the key of this one; see `rows_of_file`."""
+    """The document with the kernels of the file's key `kernels`; see `rows_of_file`."""
 
     @property
     def outdated(self) -> tuple[Problem, ...]:
@@ -121,8 +121,8 @@ class RegistryFile:
         return tuple(dict.fromkeys([*self.document.outdated, *self.rows.outdated]))
 
     def entry(self, name: str) -> Composite:
-        """An entry, not yet checked against its operator. Operands that it does not list are not
-        known, nor are types of attributes."""
+        """Return an entry before it is checked against its operator. Operands and types of
+        attributes that the file does not list are missing."""
         document = self.document
         entry, plain = document.entries[name], split_version(name)[0]
         items = entry.saves or ()
@@ -168,8 +168,8 @@ class RegistryFile:
         )
 
     def entry_kernels(self, name: str) -> tuple[Kernel, ...]:
-        """The kernels for an entry of the file: those under the entry, then the decompositions to
-        choose under the key of the file."""
+        """Return the kernels for an entry of the file: first the kernels under the entry, then the
+        decompositions to choose under the file's key `kernels`."""
         document, rows = self.document, self.rows
         entry, plain = document.entries[name], split_version(name)[0]
         version = version_of(name, entry)
@@ -179,14 +179,14 @@ class RegistryFile:
         to_choose = list(_to_choose(entry.kernels, named, version, location))
         for key, kernels in rows.kernels.items():
             if _is_entry(key, document, name):
-                of_row = partial(rows.text.location, "kernels", key)
+                row_location = partial(rows.text.location, "kernels", key)
                 samples = rows.default_samples(name)
-                to_choose += _to_choose(kernels, named, version, of_row, samples)
+                to_choose += _to_choose(kernels, named, version, row_location, samples)
         return (*to_choose, *_for_platforms(entry.kernels, composite, version, location))
 
     @property
-    def for_others(self) -> tuple[Kernel, ...]:
-        """The kernels under the key of the file: decompositions to choose for entries of other
+    def file_kernels(self) -> tuple[Kernel, ...]:
+        """The kernels under the file's key `kernels`: decompositions to choose for entries of other
         registries, and kernels for platforms."""
         kernels: list[Kernel] = []
         for key, documents in self.rows.kernels.items():
@@ -199,7 +199,7 @@ class RegistryFile:
 
 
 def _is_entry(key: str, document: CheckedDocument, name: str) -> bool:
-    """Return whether a key of `kernels` is the name of an entry, perhaps with its version."""
+    """Return True if a key of `kernels` is the name of an entry, with or without its version."""
     written, version = split_version(key)
     entry = document.entries.get(name)
     return written == f"{document.namespace}.{split_version(name)[0]}" and (
@@ -214,8 +214,8 @@ def _to_choose(
     location: Callable[..., Location],
     samples: str | None = None,
 ) -> Iterator[Kernel]:
-    """Decompositions to choose. `samples` is the function for those that name none, if there is
-    such a function."""
+    """Yield decompositions to choose. `samples` is the function for decompositions that name no
+    samples; it need not exist."""
     for name, document in kernels.items():
         if not isinstance(document, list):
             kernel = Kernel(
@@ -268,10 +268,10 @@ def _for_platforms(
 def kernel_problems(
     kernel: Kernel, entry: str | None, attributes: Sequence[str] | None = None
 ) -> Iterator[Problem]:
-    """The problems of a kernel for a platform, as problems of an entry.
+    """Yield the problems of a kernel for a platform, as problems of an entry.
 
     Args:
-        attributes: those of the composite, where they are known.
+        attributes: the attributes of the composite; None to allow any.
     """
     for message in _mistakes(kernel, attributes):
         yield kernel.location.problem(f"kernels: {message}", entry)
@@ -295,11 +295,11 @@ def _mistakes(kernel: Kernel, attributes: Sequence[str] | None) -> Iterator[str]
 
 
 def _check_where(kernel: Kernel, text: str) -> None:
-    """Check an expression of `where`. Its names are those of operands; all others may be those of
-    attributes, which only a call has.
+    """Check an expression of `where`. A name that is not an operand may be an attribute, so any
+    name is allowed.
 
     Raises:
-        ConditionError: it is not an expression that conditions may have.
+        ConditionError: the expression is not allowed in conditions.
     """
     nodes = ast.walk(parse_condition(text))
     read = {node.id for node in nodes if isinstance(node, ast.Name)}

@@ -1,7 +1,7 @@
-"""The kernels of all registry files, as a program without torch can take them.
+"""The kernels of all registry files, for programs without torch.
 
-Nothing here imports torch or the functions that kernels name. Signatures of operators are not
-available, so operands that an entry does not list follow from the functions later.
+This module imports neither torch nor the functions of kernels. So signatures of operators are not
+available, and operands that an entry does not list are read from the functions later.
 """
 
 import warnings
@@ -27,8 +27,8 @@ FAST = "fast"
 
 @dataclass(frozen=True, slots=True)
 class ListedKernel:
-    """A decomposition to choose, and its entry, as its file has it. Operands that the entry does
-    not list are those arguments of the decomposition that no attribute holds."""
+    """A decomposition to choose, and its entry as it is written in its file. Operands that the
+    entry does not list are the arguments of the decomposition that are not attributes."""
 
     entry: Composite
     kernel: Kernel
@@ -40,77 +40,77 @@ class ListedKernel:
 
     @property
     def saves(self) -> tuple[str, ...] | None:
-        """Operands and results that a derived backward takes; None for all operands."""
+        """The operands and results that a derived backward takes; None for all operands."""
         further = dict(self.entry.saved)
         saves = self.entry.saves
         return None if saves is None else tuple(name for name in saves if name not in further)
 
 
 def all_listed() -> tuple[Kernel, ...]:
-    """The kernels for platforms of all registries: of files that the user has named, of installed
-    packages, and of the project. Packages whose file cannot be read are left out.
+    """Return the kernels for platforms of all registries: of files that the user names, of
+    installed packages, and of this project. Packages whose file cannot be read are left out.
 
     Raises:
         RegistryError: with the problems of a file that the user has named.
     """
-    return tuple(kernel for file in _all_files() for kernel in _of_platforms(file))
+    return tuple(kernel for file in _all_files() for kernel in _platform_kernels(file))
 
 
 def listed_in(path: Path) -> tuple[Kernel, ...]:
-    """The kernels for platforms of one file. Nothing else of its entries is checked.
+    """Return the kernels for platforms of one file. Its entries are not checked.
 
     Raises:
         RegistryError: the file cannot be read, or its kernels are wrong.
     """
-    return _of_platforms(_read(path))
+    return _platform_kernels(_read(path))
 
 
 def fast_kernels() -> tuple[ListedKernel, ...]:
-    """The kernels that `decompositions="fast"` chooses from, of all registries, as `all_listed`.
+    """Return the kernels among which `decompositions="fast"` chooses, of all registries.
 
     Raises:
         RegistryError: with the problems of a file that the user has named.
     """
     files = _all_files()
-    of_files = [_entries(file) for file in files]
-    own = [(entry, kernel) for entries in of_files for entry in entries for kernel in entry.kernels]
+    by_file = [_entries(file) for file in files]
+    own = [(entry, kernel) for entries in by_file for entry in entries for kernel in entry.kernels]
     added = [
         (entry, kernel)
-        for file, own_entries in zip(files, of_files, strict=True)
-        for kernel in file.for_others
-        for entries in of_files
+        for file, own_entries in zip(files, by_file, strict=True)
+        for kernel in file.file_kernels
+        for entries in by_file
         for entry in (entries if entries is not own_entries else ())
         if entry.qualified == kernel.composite and kernel.version in (None, entry.version)
     ]
-    # A kernel of a file is tried before those of the entry.
+    # Kernels under a file's key `kernels` are tried before the entry's own kernels.
     return tuple(ListedKernel(*pair) for pair in (*added, *own) if FAST in pair[1].goals)
 
 
 def listed_tolerances(path: Path | None = None) -> dict[tuple[str, int], dict[str, float]]:
-    """The tolerances of entries by name and version of their composites, and by element type.
-    Derived backwards have those of their entries. Of the entries of one composite in a file, the
-    greatest counts, and of files the first.
+    """Return the tolerances of composites, by name and version, and by element type. A derived
+    backward has the tolerances of its entry. If several entries of a file produce a composite, the
+    greatest tolerance counts; if several files do, the first file counts.
 
     Args:
-        path: a file that comes before those of all registries, as `all_listed` has them.
+        path: a file that comes before the files of all registries; see `all_listed`.
 
     Raises:
         RegistryError: with the problems of a file that the user has named.
     """
     tolerances: dict[tuple[str, int], dict[str, float]] = {}
     for file in (*([] if path is None else [_read(path)]), *_all_files()):
-        of_file: dict[tuple[str, int], dict[str, float]] = {}
+        limits: dict[tuple[str, int], dict[str, float]] = {}
         for entry in _entries(file):
             for name in (entry.composite_name, *([entry.backward_name] if entry.derives else ())):
-                greatest = of_file.setdefault((name, entry.version), {})
+                greatest = limits.setdefault((name, entry.version), {})
                 for element_type, limit in entry.tolerance:
                     greatest[element_type] = max(limit, greatest.get(element_type, 0.0))
-        tolerances = of_file | tolerances
+        tolerances = limits | tolerances
     return tolerances
 
 
 def _entries(file: RegistryFile) -> tuple[Composite, ...]:
-    """The entries of a file, behind those of other files that it includes.
+    """Return the entries of a file, after the entries that it includes from other files.
 
     Raises:
         RegistryError: another file cannot be included.
@@ -138,7 +138,7 @@ def _all_files() -> list[RegistryFile]:
         if not isinstance(package, LeftOut):
             try:
                 files.append(_read(package.path))
-            except Exception:  # whatever the file causes; `composites list` says why
+            except Exception:  # any fault of the file; `composites list` reports it
                 continue
     return [*files, _read(builtin_registry_path())]
 
@@ -151,13 +151,13 @@ def _read(path: Path) -> RegistryFile:
     for problem in file.outdated:
         warnings.warn(str(problem), CompositesWarning, stacklevel=2)
     problems = [
-        p for kernel in _of_platforms(file) for p in kernel_problems(kernel, kernel.composite)
+        p for kernel in _platform_kernels(file) for p in kernel_problems(kernel, kernel.composite)
     ]
     if problems:
         raise RegistryError(problems)
     return file
 
 
-def _of_platforms(file: RegistryFile) -> tuple[Kernel, ...]:
+def _platform_kernels(file: RegistryFile) -> tuple[Kernel, ...]:
     own = [kernel for entry in _entries(file) for kernel in entry.kernels]
-    return tuple(kernel for kernel in (*own, *file.for_others) if kernel.platform is not None)
+    return tuple(kernel for kernel in (*own, *file.file_kernels) if kernel.platform is not None)

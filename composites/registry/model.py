@@ -1,4 +1,4 @@
-"""The registry as frozen values. All later stages work with these."""
+"""The registry as frozen values, with which all later stages work."""
 
 import math
 import re
@@ -18,19 +18,19 @@ BUILTIN_NAMESPACE = "ptxla"
 VERSION = re.compile(r"(?:0|[1-9][0-9]{0,9})", re.ASCII)
 
 DERIVE = "derive"
-"""`backward: derive`: the backward's decomposition is the gradient of the forward's
+"""`backward: derive`: the decomposition of the backward is the gradient of the forward's
 decomposition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The place in a file where an entry is defined."""
+    """The line of a file that defines an entry."""
 
     file: str
     line: int
 
     def problem(self, message: str, entry: str | None = None) -> Problem:
-        """A problem at this place."""
+        """Return a problem at this line."""
         return Problem(self.file, self.line, entry, message)
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class When:
 
     @classmethod
     def parse(cls, document: Mapping[str, Sequence[Any]]) -> "When":
-        """The conditions under `when` of a file, not yet checked."""
+        """Read the conditions under `when` of a file, without checking them."""
         values = {name: tuple(allowed) for name, allowed in document.items()}
         dtypes, ranks, where = (values.pop(key, ()) for key in ("dtypes", "rank", "where"))
         return cls(tuple(values.items()), dtypes, ranks, where)
@@ -98,7 +98,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """The computation of a composite: the stock lowering, a PyTorch or JAX function, or, of a
+    """The computation of a composite: the stock lowering, a PyTorch or JAX function, or, for a
     kernel, a target of XLA's typed FFI."""
 
     kind: DecompositionKind = "native"
@@ -120,11 +120,11 @@ class Decomposition:
 
 
 STOCK = "stock"
-"""The choice of no alternative."""
+"""The word that chooses no alternative."""
 GOALS = ("fast", "small")
-"""The goals that an alternative can be good at: time, and memory."""
+"""The goals of alternatives: less time, and less memory."""
 SHARED = "shared"
-"""The goal of an alternative that is good where several devices share a graph."""
+"""The goal of alternatives for graphs that several devices share."""
 AUTOMATIC = (SHARED, STOCK)
 """Goals that users cannot choose, in the order in which their alternatives are tried."""
 CONSUMERS = ("cuda", "iree", "litert")
@@ -135,13 +135,13 @@ PORTABLE = "portable"
 
 
 def for_target(word: str, target: str) -> str:
-    """The word that means the same in programs for a target, as `fast@iree`: a goal takes only
-    alternatives that suit it."""
+    """Return a word for programs for a target, such as `fast@iree`: a goal then takes only
+    alternatives that suit the target."""
     return f"{word}@{target}" if word in GOALS else word
 
 
 def without_target(word: str) -> str:
-    """The word as it was chosen."""
+    """Return the word without its target."""
     return word.partition("@")[0]
 
 
@@ -151,55 +151,55 @@ KERNEL_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Another computation of a composite, for some of its calls. All else that a consumer sees of
-    the composite stays.
+    """Another computation of a composite, for some of its calls. Everything else that a consumer
+    sees of the composite stays the same.
 
-    With a platform, it is for steps that are compiled for this platform, which put it in the place
-    of the composite. Without one, it is a decomposition to choose, which graphs hold where the
-    entry's own would be.
+    A kernel with a platform replaces the composite in steps that are compiled for this platform. A
+    kernel without a platform is a decomposition to choose: graphs contain it instead of the entry's
+    own decomposition.
     """
 
     name: str
-    """The name by which programs choose it; with a platform, the function or the target."""
+    """The name by which programs choose the kernel; with a platform, its function or target."""
     composite: str
-    """The composite's name in StableHLO; of a decomposition to choose, the name of the entry with
-    its namespace. Several entries can produce one composite."""
+    """The composite's name in StableHLO; for a decomposition to choose, the name of the entry with
+    its namespace, because several entries can produce one composite."""
     version: int | None
-    """The version that it is written for; None for all."""
+    """The version for which the kernel is written; None for all versions."""
     forward: Decomposition | None
-    """The function of results, then of further results of `saves`. None: that of the entry."""
+    """Computes the results, then the further results of `saves`. None: the entry's function."""
     when: When
-    """The calls that it takes. It always takes the same ones forward and backward."""
+    """The calls that the kernel takes. It takes the same calls in the forward and the backward."""
     location: Location = field(compare=False)
     goals: tuple[str, ...] = ()
     """The members of GOALS for which the kernel is taken, or one of AUTOMATIC: the kernel takes
-    what no other one takes, whatever is chosen. With STOCK it has the bits of the entry's own
+    calls that no chosen kernel takes. With STOCK it returns the same bits as the entry's own
     decomposition. With SHARED it takes calls in graphs that several devices share."""
     not_for: tuple[str, ...] = ()
-    """The members of CONSUMERS for whose programs no goal takes the kernel."""
+    """The members of CONSUMERS in whose programs no goal takes the kernel."""
     only_for: tuple[str, ...] = ()
-    """The only members of CONSUMERS for whose programs goals take the kernel; all if empty."""
+    """The only members of CONSUMERS in whose programs goals take the kernel; all if empty."""
     backward: Decomposition | None = None
-    """A function of the derived backward's operands and of arguments, by name. None: the backward
-    is derived, from `forward` if `derives`, and otherwise from the entry's decomposition."""
+    """Takes operands of the derived backward and arguments by name. None: the backward is derived,
+    from `forward` if `derives` is True, and otherwise from the entry's decomposition."""
     derives: bool = False
     gradients: tuple[str, ...] = ()
     """The operands whose gradients `backward` returns."""
     tolerance: tuple[tuple[str, float], ...] = ()
-    """The greatest error against f64 that it promises, by element type."""
+    """The greatest error against f64 that the kernel may have, by element type."""
     samples: str | None = None
-    """`package.module:function`, which yields calls that it takes, for `composites verify`."""
+    """`package.module:function`, which yields calls for `composites verify`."""
     samples_by_name: bool = field(default=False, compare=False)
-    """Set if `samples` is the function of the entry's name in the module that the file names. It
-    need not exist."""
+    """True if `samples` is the function with the entry's name in the module that the file names.
+    The function need not exist."""
     platform: str | None = None
     library: str | None = None
     """`package.module:function`, which returns the path of the library with the FFI target. None if
-    the process has it."""
+    the process already has the target."""
     operands: tuple[str, ...] = ()
     """Names of the operands, for `where`, if there is a platform."""
     ignores: tuple[str, ...] = ()
-    """Attributes on which its result does not depend."""
+    """Attributes on which the kernel's results do not depend."""
     priority: int = 0
     """The order in which kernels for a platform are tried: the highest first."""
 
@@ -210,7 +210,7 @@ class Kernel:
 
     @property
     def keeps_bits(self) -> bool:
-        """True if the kernel has the bits of the entry's own decomposition."""
+        """True if the kernel returns the same bits as the entry's own decomposition."""
         return STOCK in self.goals
 
     @property
@@ -219,7 +219,7 @@ class Kernel:
         return SHARED in self.goals
 
     def suits(self, target: str) -> bool:
-        """Return whether goals take the kernel in programs for a target; the empty one is this
+        """Return True if goals take the kernel in programs for a target. The empty target is this
         process, or a step on the CPU."""
         if target == PORTABLE:
             return not (self.not_for or self.only_for)
@@ -248,7 +248,7 @@ class Kernel:
 
     @property
     def functions(self) -> tuple[Decomposition, ...]:
-        """The functions that it names."""
+        """The functions of the kernel."""
         named = (self.forward, self.backward)
         return tuple(d for d in named if d is not None and d.kind != "ffi")
 
@@ -274,45 +274,45 @@ class Composite:
     when: When
     decomposition: Decomposition
     backward: str | None
-    """The entry of the same registry that is the backward of this one, or DERIVE."""
+    """The entry of the same registry that is the backward of this entry, or DERIVE."""
     location: Location = field(compare=False)
     results: tuple[int, ...] = ()
-    """Numbers of the operator's results that the composite returns; empty for all."""
+    """Indices of the operator's results that the composite returns; empty for all."""
     adapt: str | None = None
-    """`package.module:function`, which adapts the caller's arguments to those of the composite."""
+    """`package.module:function`, which adapts the arguments of a call to the composite's."""
     saves: tuple[str, ...] | None = None
     """Operands and results (`result`, `result.1`) that the backward takes; None for all
     operands."""
     saved: tuple[tuple[str, str | None], ...] = ()
-    """Further results of the forward if a backward will run: each name, and the function that
-    computes it; None for a value that the decomposition names (`composites.intermediate`)."""
+    """Further results of the forward if a backward will run: their names, and the functions that
+    compute them; None for a value that the decomposition names (`composites.intermediate`)."""
     gradients: tuple[str, ...] = ()
     """For a backward without an operator: the operands of the forward whose gradients it
     returns."""
     group: str | None = None
     """A name that turns on all entries of a group."""
     fuses: str | None = None
-    """The entry of the same registry whose calls this one combines. An allowlist that leaves that
-    entry out leaves this one out too."""
+    """The entry of the same registry whose calls this entry fuses. An allowlist that leaves out
+    that entry leaves out this entry too."""
     rewrites: tuple[tuple[str, str], ...] = ()
-    """Other operators and Python functions whose calls can be rewritten as calls that this entry
-    catches. Each comes with the `package.module:function` that rewrites the call."""
+    """Other operators and Python functions whose calls can be rewritten to calls that this entry
+    catches. Each has a `package.module:function` that rewrites its calls."""
     jax: tuple[tuple[str, str], ...] = ()
-    """JAX functions whose calls JAX programs have as this composite. Each comes with the
-    `package.module:function` that adapts their arguments to those of the entry."""
+    """JAX functions whose calls become this composite in JAX programs. Each has a
+    `package.module:function` that adapts the arguments of its calls to the entry's."""
     example: tuple[tuple[str, Any], ...] = ()
-    """Arguments of a call that the entry claims, for `check` and for locks. A tensor is a
-    `Tensor`."""
+    """Arguments of a call that the entry claims, for `check` and for locks. Tensors are
+    `Tensor`s."""
     samples: str | None = None
-    """`package.module:function`, which yields calls for `composites verify`. It is not imported
-    before it is needed."""
+    """`package.module:function`, which yields calls for `composites verify`. It is imported when it
+    is needed."""
     samples_by_name: bool = field(default=False, compare=False)
-    """Set as in `Kernel`. Then the first of these calls is the example too."""
+    """See `Kernel.samples_by_name`. If it is True, the first of these calls is also the example."""
     tolerance: tuple[tuple[str, float], ...] = ()
-    """The greatest error that is accepted, by element type; by default that of each command."""
+    """The greatest accepted error, by element type; each command has its own default."""
     copies: tuple[str, ...] = ()
-    """Packages in which the entry also catches every function that is a copy of one of
-    `functions`; see `lowering.copies`."""
+    """Packages in which the entry also catches every copy of one of `functions`; see
+    `lowering.copies`."""
     kernels: tuple[Kernel, ...] = ()
     """The kernels, in the order in which they are tried."""
 
@@ -323,7 +323,7 @@ class Composite:
 
     @property
     def identity(self) -> str:
-        """The entry's name with its namespace and version. It is unique."""
+        """The entry's name with its namespace and version, which is unique."""
         return f"{self.qualified}@{self.version}"
 
     @property
@@ -338,19 +338,19 @@ class Composite:
 
     @property
     def backward_name(self) -> str:
-        """The name in StableHLO of the backward that is derived from it."""
+        """The name in StableHLO of the backward that is derived from this entry."""
         return derived_backward(self.composite_name)
 
     def exposed(self, results: Any) -> Any:
         """Select the results that the composite returns from all results of the operator."""
         return [results[number] for number in self.results] if self.results else results
 
-    def completed(self, exposed: Sequence[Any], others: Callable[[], Sequence[Any]]) -> list[Any]:
-        """All results of the operator: those of the composite, and the others as computed by
-        `others`."""
+    def completed(self, exposed: Sequence[Any], stock: Callable[[], Sequence[Any]]) -> list[Any]:
+        """Return all results of the operator. `stock` computes the results that the composite does
+        not return."""
         if not self.results:
             return list(exposed)
-        results = list(others())
+        results = list(stock())
         for number, result in zip(self.results, exposed, strict=True):
             results[number] = result
         return results
@@ -365,21 +365,21 @@ class Composite:
         return tuple(kernel for kernel in self.kernels if kernel.platform is None)
 
     def chosen(self, word: str) -> tuple[Kernel, ...]:
-        """The alternatives that a word means: a goal, a goal in programs for a target (see
-        `for_target`), or the name of one. Automatic ones cannot be chosen."""
+        """Return the alternatives for a word: a goal, a goal in programs for a target (see
+        `for_target`), or the name of an alternative. Automatic alternatives cannot be chosen."""
         goal, _, target = word.partition("@")
         choices = (a for a in self.alternatives if not a.is_automatic)
         return tuple(a for a in choices if word == a.name or (goal in a.goals and a.suits(target)))
 
     def taken(self, word: str) -> tuple[Kernel, ...]:
-        """The alternatives that may take calls when a word is chosen, in the order in which they
-        are tried."""
+        """Return the alternatives that may take calls if a word is chosen, in the order in which
+        they are tried."""
         automatic = (a for goal in AUTOMATIC for a in self.alternatives if goal in a.goals)
         return (*self.chosen(word), *automatic)
 
 
 def derived_backward(composite: str) -> str:
-    """The name in StableHLO of the backward that is derived from a composite."""
+    """Return the name in StableHLO of the backward that is derived from a composite."""
     return f"{composite}_backward"
 
 
@@ -393,31 +393,31 @@ class Registry:
     builtin: bool = False
     """True for the project's own registry. Vendor entries may shadow its entries."""
     package: str | None = None
-    """The installed package that announces it; None for other files."""
+    """The installed package that announces the registry; None for other files."""
     kernels: tuple[Kernel, ...] = ()
-    """Kernels for entries of other registries and for composites, under the key of the file."""
+    """Kernels under the file's key `kernels`: for entries of other registries and composites."""
     kernels_file: str | None = field(default=None, compare=False)
     """The file that lists these kernels; None if it is `source`."""
     samples: tuple[str, Location] | None = field(default=None, compare=False)
-    """The module that has samples of entries, and where the file names it."""
+    """The module with samples of entries, and the line of the file that names it."""
     outdated: tuple[Problem, ...] = field(default=(), compare=False)
-    """The places where the file has an old key, which the next version does not read."""
+    """Problems for old keys, which the next version does not read."""
 
     def get(self, name: str) -> Composite | None:
-        """The entry of a name, in its highest version."""
+        """Return the highest version of the entry with a name."""
         versions = (entry for entry in self.composites if entry.name == name)
         return max(versions, key=lambda entry: entry.version, default=None)
 
     def key(self, entry: Composite) -> str:
-        """The entry in this registry: its name, with its version if there are several."""
+        """Return the entry's name in this registry, with its version if there are several."""
         alone = all(e.name != entry.name or e == entry for e in self.composites)
         return entry.name if alone else f"{entry.name}@{entry.version}"
 
     def backward_of(self, entry: Composite) -> Composite | None:
-        """The entry that is the backward of this one.
+        """Return the entry that is the backward of `entry`.
 
-        `backward: gelu_backward` means the version that the forward has, or the highest one if
-        there is no such version; `gelu_backward@1` means exactly that one.
+        `backward: gelu_backward` means the same version as the forward's, or the highest version
+        if there is no such version; `gelu_backward@1` means exactly version 1.
         """
         if entry.backward is None or entry.derives:
             return None
@@ -428,12 +428,12 @@ class Registry:
         return exact if exact is not None or version is not None else self.get(name)
 
     def named(self, name: str) -> tuple[Composite, ...]:
-        """The entries whose name, composite or group is `name`."""
+        """Return the entries whose name, composite or group is `name`."""
         return tuple(e for e in self.composites if name in (e.name, e.composite, e.group))
 
     def included(self, items: Sequence[str]) -> tuple[Composite, ...]:
-        """The entries that a file includes with these items of its key `extends`: those that they
-        name, or all but those that they name with a minus, each with its backward."""
+        """Return the entries that a file includes with items of `extends`: the named entries, or
+        all entries but those with a minus. Backward entries follow their forwards."""
         named: dict[bool, set[str]] = {True: set(), False: set()}
         for item in items:
             entries = self.named(item.removeprefix("-"))
@@ -445,7 +445,7 @@ class Registry:
 
 
 def split_version(text: str) -> tuple[str, int | None]:
-    """`gelu@2` as name and version; the version is None if it is absent or not a number."""
+    """Split `gelu@2` into name and version. A version that is missing or not a number is None."""
     name, at, version = text.rpartition("@")
     if not at or not VERSION.fullmatch(version):
         return text, None

@@ -1,4 +1,4 @@
-"""Requirements for a Python function to become a composite. This module does not need torch."""
+"""Requirements for a Python function to become a composite. This module does not import torch."""
 
 import inspect
 import keyword

@@ -1,6 +1,6 @@
-"""The key `alternatives`, which registry files had before `kernels` held decompositions to choose.
+"""The old key `alternatives` of registry files, for decompositions that are now under `kernels`.
 
-It is read for one version more, as `kernels`. `composites format` writes the new key.
+One more version reads it, as `kernels`. `composites format` writes the new key.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ NEW = "kernels"
 
 
 def old_keys(text: YamlText) -> list[Problem]:
-    """A problem for each place where a file has the old key, for itself or for an entry."""
+    """Return a problem for each old key of a file, at its top level or in an entry."""
     message = f"`{OLD}` is now `{NEW}`, and is not read by the next version"
     message += f"; run: composites format {text.file}"
     paths = [(OLD,), *(path for path in text.lines if path[:1] == ("composites",))]
@@ -28,11 +28,11 @@ def old_keys(text: YamlText) -> list[Problem]:
 
 
 def read_new_keys(text: YamlText) -> YamlText:
-    """The data of a file with the new key in place of the old one, and the lines as they are
-    written.
+    """Replace the old key by the new key in the data of a file. Lines stay as they are in the
+    file.
 
     Raises:
-        RegistryError: a name is under both keys of a mapping.
+        RegistryError: a mapping has a name under both keys.
     """
     data = _merged(text.data, (), text)
     entries = data.get("composites")
@@ -49,8 +49,8 @@ def read_new_keys(text: YamlText) -> YamlText:
     return YamlText(text.file, data, lines)
 
 
-def _merged(mapping: Mapping[str, Any], place: Path, text: YamlText) -> dict[str, Any]:
-    """A mapping of a file with the new key alone. Rows of the old one come first."""
+def _merged(mapping: Mapping[str, Any], path: Path, text: YamlText) -> dict[str, Any]:
+    """Return a mapping of a file with only the new key. Rows of the old key come first."""
     merged = {key: value for key, value in mapping.items() if key != OLD}
     if OLD not in mapping:
         return merged
@@ -61,16 +61,16 @@ def _merged(mapping: Mapping[str, Any], place: Path, text: YamlText) -> dict[str
     rows = {**old, **new}
     for name in old.keys() & new.keys():
         parts = old[name], new[name]
-        is_of_file = not place and all(isinstance(part, dict) for part in parts)
-        if not is_of_file or parts[0].keys() & parts[1].keys():
-            raise RegistryError([_by_hand(text.file, text.line((*place, OLD)))])
+        is_top_level = not path and all(isinstance(part, dict) for part in parts)
+        if not is_top_level or parts[0].keys() & parts[1].keys():
+            raise RegistryError([_by_hand(text.file, text.line((*path, OLD)))])
         rows[name] = parts[0] | parts[1]
     merged[NEW] = rows
     return merged
 
 
 def with_new_keys(text: str, file: str) -> str:
-    """The text of a file with the new key in the place of the old one.
+    """Replace the old key by the new key in the text of a file.
 
     Raises:
         RegistryError: a mapping has both keys.

@@ -11,7 +11,7 @@ from composites import torch_internals
 from composites.attribute_types import ArgumentKind
 from composites.errors import did_you_mean
 
-# From argument types as a schema prints them (torch.Argument.real_type in torch 2.9) to kinds.
+# Kinds by argument type, as a schema prints the type (torch.Argument.real_type in torch 2.9).
 _KINDS: dict[str, ArgumentKind] = {
     "Tensor": "tensor", "List[Tensor]": "tensors", "List[Optional[Tensor]]": "optional_tensors",
     "int": "int", "float": "float", "bool": "bool", "str": "string", "number": "scalar",
@@ -28,7 +28,7 @@ ANNOTATIONS: dict[ArgumentKind, str] = {
 
 
 TENSOR_LIST = "List[Tensor]"
-"""The type of a list of results, as a schema prints it."""
+"""The type of a result that is a list, as a schema prints it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Operator:
     name: str
     """`aten::gelu`, without the overload."""
     overload: str
-    """The name of the overload; empty for the default one."""
+    """The name of the overload; empty for the default overload."""
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
     """Types of the results, as the schema prints them."""
@@ -77,12 +77,12 @@ class Operator:
 
     @property
     def adds_a_dimension(self) -> bool:
-        """True if the operator's argument `dim` can be a dimension that only the result has."""
+        """True if the argument `dim` can be a dimension that only the result has."""
         return self.qualified in ("aten::stack", "aten::unsqueeze_copy")
 
     @property
     def tensors(self) -> tuple[Argument, ...]:
-        """The arguments that can be operands: tensors, and lists of tensors."""
+        """The arguments that can be operands: tensors and lists of tensors."""
         return tuple(a for a in self.arguments if a.is_tensor or a.is_list)
 
     @property
@@ -91,8 +91,8 @@ class Operator:
         return self.results == (TENSOR_LIST,)
 
     @property
-    def tensor_places(self) -> tuple[tuple[int, str], ...]:
-        """Positions and names of the tensors among the positional arguments."""
+    def tensor_positions(self) -> tuple[tuple[int, str], ...]:
+        """The positions and names of the tensors among the positional arguments."""
         positional = (argument for argument in self.arguments if not argument.keyword_only)
         return tuple((n, a.name) for n, a in enumerate(positional) if a.is_tensor)
 
@@ -101,15 +101,14 @@ class Operator:
 
 
 class UnknownOperatorError(LookupError):
-    """PyTorch has no such operator or overload."""
+    """PyTorch does not have the operator or overload."""
 
     def __init__(self, message: str, unknown: str = "") -> None:
         super().__init__(message)
         self._unknown = unknown
 
     def hint(self) -> str:
-        """The closest name, as by `did_you_mean`. It is compared with 2,000 names, which takes
-        some 30 ms."""
+        """Return `did_you_mean` with the closest of 2,000 names, which takes about 30 ms."""
         if not self._unknown:
             return ""
         return did_you_mean(self._unknown, torch_internals.operator_names())
@@ -138,8 +137,8 @@ def find_operator(text: str) -> Operator:
 
 
 def find_in_place(operator: Operator) -> Operator | None:
-    """The form of an operator with the name `name_`, which writes its only result to its first
-    argument; None if there is none."""
+    """Find the in-place form of an operator, `name_`, which writes the only result to the first
+    argument. None if there is none."""
     for schema in torch_internals.schemas_of(f"{operator.name}_"):
         other = _operator(schema)
         same = (other.overload, other.arguments[1:]) == (operator.overload, operator.arguments[1:])
@@ -150,7 +149,7 @@ def find_in_place(operator: Operator) -> Operator | None:
 
 
 def overload(name: str) -> Any:
-    """The overload that is written `aten::add.Tensor`; without a dot, the default one."""
+    """Return the overload `aten::add.Tensor`, or the default overload of `aten::gelu`."""
     namespace, _, rest = name.partition("::")
     plain, _, kind = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), plain), kind or "default")

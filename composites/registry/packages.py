@@ -1,7 +1,7 @@
 """Registries that installed packages announce with an entry point.
 
-A package whose registry cannot be found or read must not stop unrelated work. So nothing is raised
-here: problems become values.
+A package whose registry cannot be found or read must not stop unrelated work. So this module does
+not raise errors: problems become values.
 """
 
 import re
@@ -26,7 +26,7 @@ class Announced:
 
     @property
     def namespace(self) -> str:
-        """The namespace as the file has it, even if nothing else of the file can be read."""
+        """The namespace in the file, even if the rest of the file is not valid."""
         try:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -37,7 +37,7 @@ class Announced:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A registry of an installed package that cannot be used. Its entries may not be known."""
+    """An installed package whose registry cannot be used. Its entries may be unknown."""
 
     package: str
     reason: str
@@ -47,7 +47,7 @@ class LeftOut:
 
 
 def announced() -> Iterator[Announced | LeftOut]:
-    """Announcements of installed packages, sorted by the names of their entry points."""
+    """Yield the announcements of installed packages, sorted by the names of entry points."""
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
         package = point.dist.name if point.dist else point.value.partition(":")[0]
         try:
@@ -60,8 +60,8 @@ def announced() -> Iterator[Announced | LeftOut]:
 
 
 def _registry_file(point: EntryPoint) -> Path:
-    """The file that an entry point refers to: its value is a path or a function that returns
-    one."""
+    """Return the file that an entry point refers to, as a path or as a function that returns a
+    path."""
     value: object = point.load()
     value = value() if callable(value) else value
     if not isinstance(value, str | Path):

@@ -1,5 +1,5 @@
-"""Forward and backward entries of one file: which entries belong together, and the keys that follow
-from this and are not written."""
+"""Pairs of forward and backward entries of one file, and the keys that follow from the pairs and
+need not be written."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,17 +8,17 @@ from composites.registry.model import DERIVE, derived_backward, split_version
 
 Entries = Mapping[str, CompositeDocument]
 Versions = Mapping[str, Mapping[int, str]]
-"""The entry of each version, by the name without a version."""
+"""The keys of entries, by name and by version."""
 
 
 def version_of(key: str, entry: CompositeDocument) -> int:
-    """The version of an entry: the one in its name, or that of its key `version`."""
+    """Return the version of an entry, from its name or its key `version`."""
     version = split_version(key)[1]
     return entry.version if version is None else version
 
 
 def versions_of(entries: Entries) -> Versions:
-    """The entries by name and version. Of entries with the same ones, the first counts."""
+    """Group entries by name and version. If two entries have the same, the first counts."""
     versions: dict[str, dict[int, str]] = {}
     for key, entry in entries.items():
         named = versions.setdefault(split_version(key)[0], {})
@@ -27,8 +27,8 @@ def versions_of(entries: Entries) -> Versions:
 
 
 def backward_of(key: str, entry: CompositeDocument, versions: Versions) -> str | None:
-    """The entry that `backward` names: in the version after `@`, in that of the forward, or in the
-    highest one. None if there is no such entry, or the backward is derived."""
+    """Return the entry that `backward` names: the version after `@`, the forward's version, or the
+    highest version. None if there is no such entry, or if the backward is derived."""
     if entry.backward in (None, DERIVE):
         return None
     name, version = split_version(entry.backward or "")
@@ -40,14 +40,14 @@ def backward_of(key: str, entry: CompositeDocument, versions: Versions) -> str |
 
 
 def default_backward(key: str, versions: Versions) -> str | None:
-    """The backward of an entry that does not say which one it has: `gelu_backward` of `gelu`, if
-    the file has such an entry."""
+    """Return the backward of an entry without the key `backward`: `gelu_backward` for `gelu`, if
+    the file has this entry."""
     name = derived_backward(split_version(key)[0])
     return name if name in versions else None
 
 
 def with_default_backwards(entries: Entries) -> dict[str, CompositeDocument]:
-    """Entries with the backward entries that follow from their names."""
+    """Give entries without the key `backward` their default backward."""
     versions = versions_of(entries)
     return {
         key: entry
@@ -58,7 +58,7 @@ def with_default_backwards(entries: Entries) -> dict[str, CompositeDocument]:
 
 
 def forwards_of(backward: str, entries: Entries, versions: Versions) -> list[str]:
-    """The entries that have this one as their backward."""
+    """Return the entries whose backward is `backward`."""
     return [k for k, entry in entries.items() if backward_of(k, entry, versions) == backward]
 
 
@@ -71,7 +71,7 @@ def with_attributes_of_forwards(
         like_forward: the entries that have `attributes: forward`.
 
     Returns:
-        All entries, and the mistake of each entry for which this is not possible.
+        All entries, and a mistake for each entry that cannot take the attributes.
     """
     versions = versions_of(entries)
     changed, mistakes = dict(entries), {}

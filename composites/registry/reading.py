@@ -1,5 +1,5 @@
-"""Read the entries of a registry file: short forms and defaults are written out, and the structure
-of each entry is checked."""
+"""Read the entries of a registry file: expand short forms and defaults, and check the structure of
+each entry."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +26,8 @@ from composites.registry.pairs import with_attributes_of_forwards, with_default_
 from composites.registry.yaml_text import Path, YamlText, read_yaml
 
 HINTS = 20
-"""The number of problems of a file that get a hint such as `did you mean`. Hints for thousands
-would take minutes."""
+"""The number of problems of a file that get a hint such as `did you mean`. Thousands of hints would
+take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class CheckedDocument:
     """Names of all entries, including those with problems."""
     entries: dict[str, CompositeDocument]
     extends: dict[str, list[str]]
-    """Files, and the entries of them that this file includes."""
+    """Names of files, and the entries that this file includes from each."""
     samples: str | None
-    """The module that has samples of entries."""
+    """The module with samples of entries."""
     kernels: dict[str, Kernels]
-    """The kernels under the file's key `kernels`, by the name of an entry or a composite."""
+    """The kernels under the file's key `kernels`, by name of an entry or composite."""
     kernels_file: str | None
-    """`package:file`, where the key of the file names another file that has them."""
+    """`package:file`, if the file's key `kernels` names another file with kernels."""
     text: YamlText
     """The text of the file, with lines for the keys that short forms stand for."""
     problems: list[Problem]
@@ -53,8 +53,8 @@ class CheckedDocument:
     """Old keys, which `composites format` replaces."""
 
     def default_samples(self, entry: str) -> str | None:
-        """The samples of an entry that names none: the function of its name in the module that the
-        file names, if the module has it."""
+        """Return the samples of an entry that names none: the function with the entry's name in the
+        module for samples. The function need not exist."""
         return None if self.samples is None else f"{self.samples}:{split_version(entry)[0]}"
 
 
@@ -118,24 +118,24 @@ def read_document(written: str, file: str) -> CheckedDocument:
     )
 
 
-def _add_lines(items: list[Any], place: Path, text: YamlText) -> None:
-    """Let the attributes of a list have lines by their names, as those of a mapping."""
+def _add_lines(items: list[Any], path: Path, text: YamlText) -> None:
+    """Record lines of the attributes in a list by name, as for the attributes in a mapping."""
     for number, item in enumerate(items):
         if isinstance(item, str):
-            text.lines.setdefault((*place, item), text.line((*place, number)))
+            text.lines.setdefault((*path, item), text.line((*path, number)))
         for name, value in item.items() if isinstance(item, dict) else ():
             keys = value if isinstance(value, dict) else ()
-            for path in ((name,), *((name, key) for key in keys)):
-                text.lines.setdefault((*place, *path), text.line((*place, number, *path)))
+            for inner in ((name,), *((name, key) for key in keys)):
+                text.lines.setdefault((*path, *inner), text.line((*path, number, *inner)))
 
 
-def _problems(error: ValidationError, place: Path, text: YamlText, before: int) -> list[Problem]:
-    """The problems of an error. Problems beyond the first HINTS of a file have no hints."""
+def _problems(error: ValidationError, root: Path, text: YamlText, before: int) -> list[Problem]:
+    """Convert an error to problems. Only the first HINTS problems of a file have hints."""
     problems: list[Problem] = []
     for number, detail in enumerate(error.errors(), before):
         # pydantic adds parts to the location that are not keys of the file: "[key]" for an invalid
         # key, and the type that it tried for a union.
-        path = place
+        path = root
         for part in detail["loc"]:
             if (*path, part) in text.lines or detail["type"] == "missing":
                 path = (*path, part)
@@ -145,7 +145,7 @@ def _problems(error: ValidationError, place: Path, text: YamlText, before: int) 
 
 
 def _model(path: Path) -> type[BaseModel]:
-    """The model of the mapping that a key is in."""
+    """Return the model of the mapping that contains a key."""
     match path:
         case ("composites", _, _):
             return CompositeDocument
@@ -177,9 +177,9 @@ def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
     message = str(detail["msg"]).removeprefix("Value error, ")
     if message == NO_ATTRIBUTE_TYPE:
         hint = did_you_mean(str(detail["input"]), attribute_types.NAMES) if hints else ""
-        known = ", ".join(attribute_types.NAMES)
+        names = ", ".join(attribute_types.NAMES)
         arrays = "and arrays of these such as array<i32>"
-        return f"{_written(detail)} {message}{hint} (known: {known}, {arrays})"
+        return f"{_written(detail)} {message}{hint} (known: {names}, {arrays})"
     if kind == "literal_error":
         key = next((part for part in reversed(path) if isinstance(part, str)), "")
         return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"

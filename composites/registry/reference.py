@@ -26,7 +26,7 @@ gradient of the forward's decomposition.
 
 
 def reference(registry: Registry, source: str) -> str:
-    """The page in Markdown. Entries that produce the same composite share a section."""
+    """Write the page in Markdown. Entries that produce the same composite share a section."""
     parts = [_HEAD.format(source=source)]
     names = dict.fromkeys(entry.composite_name for entry in registry.composites)
     for name in names:
@@ -45,7 +45,7 @@ def _section(entries: list[Composite], registry: Registry) -> Iterator[str]:
 
 
 def facts(entry: Composite, registry: Registry) -> Iterator[str]:
-    """Statements about an entry, in lines of Markdown."""
+    """Yield statements about an entry, as lines of Markdown."""
     callee = callee_of(entry)
     if callee is None:
         callee = describe_target(entry.decomposition.target)
@@ -98,7 +98,7 @@ def _attribute(attribute: AttributeSpec) -> str:
 
 
 def conditions(when: When) -> str:
-    """The conditions of `when` in words."""
+    """Write the conditions of `when` in words."""
     written = [f"`{name}` is {' or '.join(map(repr, values))}" for name, values in when.values]
     if when.dtypes:
         written.append(f"element types {', '.join(when.dtypes)}")

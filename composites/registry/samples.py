@@ -1,11 +1,11 @@
-"""The functions that yield samples of entries and of decompositions to choose."""
+"""Functions that yield samples of entries and of decompositions to choose."""
 
 from composites.functions import has_function
 from composites.registry.model import Composite, Kernel
 
 
 def samples_of(described: Composite | Kernel) -> str | None:
-    """The function that yields samples, as `package.module:function`; None if there is none.
+    """Return the function that yields samples, as `package.module:function`; None if none exists.
 
     Raises:
         UnusableFunctionError: the module that the file names for samples cannot be imported.

@@ -1,4 +1,4 @@
-"""Values that a backward may take besides gradients: the names of `saves` and `intermediates`."""
+"""Check `saves` and `intermediates`, the values that a backward takes besides gradients."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,10 @@ _RESULT = re.compile(r"result(\.[1-9][0-9]*)?")
 
 
 def problems_of_saves(saves: Sequence[str], operands: Sequence[str]) -> Iterator[str]:
-    """Problems of names in `saves`. Further values, which have a function, are not among these
-    names.
+    """Yield problems of names under `saves`. Values with a function of their own are not checked.
 
     Args:
-        operands: those of the composite.
+        operands: the operands of the composite.
     """
     for name in saves:
         if name not in operands and not _RESULT.fullmatch(name):
@@ -25,17 +24,17 @@ def problems_of_saves(saves: Sequence[str], operands: Sequence[str]) -> Iterator
 
 
 def problems_of_intermediates(names: Sequence[str], entry: Composite) -> Iterator[str]:
-    """Problems of names of values inside a decomposition.
+    """Yield problems of names under `intermediates`.
 
     Args:
-        entry: with these names among what it saves.
+        entry: the entry, whose `saved` includes the names.
     """
-    others = [*entry.operands, *(name for name, target in entry.saved if target is not None)]
-    others += [attribute.argument or "" for attribute in entry.attributes]
+    used = [*entry.operands, *(name for name, target in entry.saved if target is not None)]
+    used += [attribute.argument or "" for attribute in entry.attributes]
     for name in dict.fromkeys(names):
         if not INTERMEDIATE.fullmatch(name):
             yield f"intermediates: {name!r} is not the name of a value, such as gates"
         elif names.count(name) > 1:
             yield f"intermediates: {name!r} is listed twice"
-        elif name in others or _RESULT.fullmatch(name):
+        elif name in used or _RESULT.fullmatch(name):
             yield f"intermediates: {name!r} has another meaning in this entry; choose another name"

@@ -1,4 +1,4 @@
-"""Python functions described like operators, so that the same code handles both."""
+"""Describe Python functions like operators, so that the same code handles both."""
 
 import inspect
 import sys
@@ -27,8 +27,8 @@ _LIST_KINDS: dict[Any, ArgumentKind] = {
 
 
 def callee_of(entry: Composite) -> Operator | None:
-    """The signature that an entry's decomposition has; None for a Python function, which may not
-    be imported."""
+    """Return the signature of an entry's decomposition; None for a Python function, whose module
+    need not be installed."""
     if entry.adapt is not None or entry.gradients:
         return describe_target(entry.decomposition.target)
     return None if entry.op is None else find_operator(entry.op)
@@ -44,8 +44,8 @@ def describe_target(target: str | None) -> Operator | None:
 
 
 def describe_function(function: Callable[..., Any], target: str) -> Operator:
-    """Describe a function's arguments by their annotations. An argument without one is of kind
-    `other`.
+    """Describe a function's arguments by their annotations. An argument without an annotation is of
+    kind `other`.
 
     Raises:
         UnusableFunctionError: the function takes `*args` or `**kwargs`, or its signature cannot be
@@ -98,18 +98,18 @@ def _kind(hint: Any) -> ArgumentKind:
 
 
 def _is_jax_array(hint: Any) -> bool:
-    """Return whether a type hint is `jax.Array`. Code with such a hint has imported jax."""
+    """Return True if a type hint is `jax.Array`. Code with such a hint has imported jax."""
     jax = sys.modules.get("jax")
     return jax is not None and hint is getattr(jax, "Array", None) and hint is not None
 
 
 def check_signature(function: Callable[..., Any], target: str, operator: Operator) -> None:
-    """Check that a function can take the operator's arguments as they are passed.
+    """Check that a function accepts the operator's arguments.
 
     Positional arguments may have any names. Keyword-only arguments are passed by name.
 
     Raises:
-        UnusableFunctionError: with a signature that fits.
+        UnusableFunctionError: it does not. The message has a signature that fits.
     """
     try:
         signature = inspect.signature(function)

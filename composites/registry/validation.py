@@ -1,8 +1,8 @@
-"""Load a registry file: check its structure, then each entry against its operator, then all entries
+"""Load a registry file: check its structure, each entry against its operator, and the entries
 against each other.
 
-All problems of a file are collected before an error is raised. A file with a problem is not used at
-all.
+All problems of a file are collected before an error is raised. No part of a file with a problem is
+used.
 """
 
 import keyword
@@ -67,8 +67,8 @@ def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
 def parse_registry(
     text: str, source: str, *, builtin: bool = False, is_extended: bool = False
 ) -> Registry:
-    """Check the text of a registry; `source` is the file name for error messages, and files that it
-    extends are beside it."""
+    """Check the text of a registry. `source` is the file name, for error messages and for the
+    folder of extended files."""
     document = read_document(text, source)
     problems = document.problems
     file = RegistryFile(document, document)
@@ -82,9 +82,9 @@ def parse_registry(
         if composite is not None:
             composites[name] = composite
     problems.extend(_across_entries(document))
-    if not problems:  # a forward that was not read has no operands
+    if not problems:  # forwards with problems have no operands
         problems.extend(_wrong_gradients(composites, document))
-    for kernel in file.for_others:
+    for kernel in file.file_kernels:
         if kernel.platform is not None:
             problems.extend(kernel_problems(kernel, None))
     if is_extended:
@@ -107,7 +107,7 @@ def parse_registry(
         document.namespace,
         (*inherited, *composites.values()),
         builtin,
-        kernels=file.for_others,
+        kernels=file.file_kernels,
         kernels_file=None if document.kernels_file is None else file.rows.text.file,
         samples=(
             None
@@ -119,8 +119,8 @@ def parse_registry(
 
 
 def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
-    """The entries of another file that a document has: those that it names, or all but those that
-    it names with a minus."""
+    """Return the entries that a document includes from another file: the entries that it names, or
+    all entries but those that it names with a minus."""
     items, line = document.extends[file], document.text.location("extends", file)
     try:
         registry = _extended(file, line)
@@ -145,10 +145,10 @@ def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
 
 
 def _extended(file: str, location: Location) -> Registry:
-    """The registry of the file that another one extends at a place.
+    """Load the registry of an extended file.
 
     Raises:
-        RegistryError: it is not another file beside that one, or cannot be used.
+        RegistryError: the file is not another file in the same folder, or cannot be used.
     """
     path = extended_path(file, location)
     try:
@@ -207,7 +207,7 @@ def _across_entries(document: CheckedDocument) -> Iterator[Problem]:
 def _wrong_gradients(
     composites: Mapping[str, Composite], document: CheckedDocument
 ) -> Iterator[Problem]:
-    """Names in `gradients` that are operands of no forward. Forwards may share a backward."""
+    """Yield a problem for each name in `gradients` that is not an operand of any forward."""
     registry = Registry("", document.namespace, tuple(composites.values()))
     pairs = [(forward, registry.backward_of(forward)) for forward in registry.composites]
     for key, entry in composites.items():
@@ -224,7 +224,7 @@ def _wrong_gradients(
 
 @dataclass(frozen=True, slots=True)
 class _EntryReader:
-    """Checks one entry against its operator and adds what it finds to `problems`."""
+    """Checks one entry against its operator, and adds problems to `problems`."""
 
     name: str
     entry: CompositeDocument
@@ -236,13 +236,13 @@ class _EntryReader:
         return self.file.document
 
     def read(self) -> Composite | None:
-        found_before = len(self.problems)
+        count_before = len(self.problems)
         version = split_version(self.name)[1]
         if version is not None and not self._fits_version(version):
             return None
         operator = self._operator()
         callee = self._callee(operator)
-        if len(self.problems) > found_before:
+        if len(self.problems) > count_before:
             return None
         if operator is not None and callee is operator:
             self._check_operator(operator)
@@ -265,15 +265,15 @@ class _EntryReader:
         self._check_decomposition(composite.decomposition, operator, callee)
         self._check_results(composite.results, operator, callee)
         self._check_saved(composite)
-        for caught, target in composite.jax:  # JAX functions are looked for when they are caught
+        for caught, target in composite.jax:  # `caught` is looked up when it is patched
             self._check_function(target, "jax", "jax", caught)
         self._check_twice("gradients", composite.gradients, "an operand")
-        if len(self.problems) == found_before:
+        if len(self.problems) == count_before:
             self._check_kernels(composite)
-        return composite if len(self.problems) == found_before else None
+        return composite if len(self.problems) == count_before else None
 
     def _fits_version(self, version: int) -> bool:
-        """Return whether the number in the entry's name is a version, equal to its key
+        """Return True if the number in the entry's name is a valid version and agrees with the key
         `version`."""
         if version > MAX_VERSION:
             self._problem(f"{version} is too large for a version")
@@ -299,11 +299,11 @@ class _EntryReader:
         return did_you_mean(unknown, candidates) if isinstance(unknown, str) else unknown.hint()
 
     def _callee(self, operator: Operator | None) -> Operator | None:
-        """The signature that takes the composite's operands and attributes as its arguments.
+        """Return the signature whose arguments are the composite's operands and attributes.
 
-        It is that of the operator. If `adapt` adapts the arguments, or the entry is a backward
-        without an operator, it is that of the decomposition. It is None for a Python function,
-        which is checked when its module is imported.
+        It is the signature of the operator. If `adapt` adapts the arguments, or the entry is a
+        backward without an operator, it is the signature of the decomposition. None for a Python
+        function, which is checked when its module is imported.
         """
         adapt = self.entry.adapt
         if adapt is None and not self.entry.gradients:
@@ -395,8 +395,8 @@ class _EntryReader:
             yield caught, target
 
     def _example(self, operator: Operator | None) -> Iterator[tuple[str, Any]]:
-        """The arguments of the example call. Arguments of a Python function are checked when it
-        is called."""
+        """Yield the arguments of the example call. Arguments of a Python function are checked when
+        the function is called."""
         argument_names = names(operator.arguments) if operator is not None else []
         argument_tensors = operator.tensors if operator is not None else ()
         for name, value in self.entry.example.items():
@@ -438,20 +438,20 @@ class _EntryReader:
         self.problems.append(problem)
 
     def _wrong(self, key: str, message: str) -> None:
-        """Note a mistake in the value of a key."""
+        """Add a problem with the value of a key."""
         self._problem(f"{key}: {message}", key)
 
     def _wrong_attribute(self, name: str, message: str, *keys: str) -> None:
-        """Note a mistake in an attribute, or in one of its keys."""
+        """Add a problem with an attribute, or with one of its keys."""
         self._problem(f"attribute {name}: {message}", "attributes", name, *keys)
 
     def _check_twice(self, key: str, values: Sequence[str | int], what: str) -> None:
-        """Note a mistake if one of the values of a key, such as `an operand`, appears twice."""
+        """Add a problem if a value of a key appears twice. `what` is its kind, as `an operand`."""
         if len(set(values)) < len(values):
             self._wrong(key, f"{what} appears twice")
 
     def _check_function(self, target: str, about: str, *path: str) -> bool:
-        """Import a function that a key names; False, with a problem, if that fails."""
+        """Import a function that a key names. A failure adds a problem and returns False."""
         try:
             find_function(target)
         except UnusableFunctionError as error:
@@ -619,8 +619,8 @@ class _EntryReader:
         if attribute.type is None:
             return types[0]
         if not fits:
-            others = f"; it can be {', '.join(types)}" if types else ""
-            message = f"{described} cannot be of type {attribute.type}{others}"
+            choices = f"; it can be {', '.join(types)}" if types else ""
+            message = f"{described} cannot be of type {attribute.type}{choices}"
             self._wrong_attribute(attribute.name, message, "type")
             return None
         return attribute.type
@@ -657,7 +657,7 @@ class _EntryReader:
 
 
 def _tensor(value: Any) -> Tensor | None:
-    """The type of a tensor, as `2x3xf32`; None if it is not one."""
+    """Parse the type of a tensor, such as `2x3xf32`; None if it is not a type of a tensor."""
     written = TENSOR.fullmatch(value) if isinstance(value, str) else None
     if written is None or written[2] not in PYTORCH_NAMES:
         return None

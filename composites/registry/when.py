@@ -1,6 +1,6 @@
 """Mistakes in the conditions of `when`.
 
-`validation` checks those of entries, and `alternatives` those of decompositions to choose.
+`validation` checks the conditions of entries, and `alternatives` those of decompositions to choose.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,26 +11,26 @@ from composites.registry.conditions import ConditionError, compile_condition, pa
 from composites.registry.model import When
 from composites.registry.operators import Argument, Operator, names
 
-_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
+_OPERAND_KEYS = ("dtypes", "rank", "where")
 
 Hint = Callable[[str, Sequence[str]], str]
-"""`; did you mean …` for a name and those that are known."""
+"""Returns `; did you mean …` for a name and a list of valid names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A problem, and the keys where it is."""
+    """A message, and the keys that lead to the mistake."""
 
     message: str
     keys: tuple[str, ...]
 
 
 def mistakes_of_when(when: When, operator: Operator | None, hint: Hint) -> Iterator[Mistake]:
-    """The mistakes in conditions.
+    """Yield the mistakes in conditions.
 
     Args:
-        operator: whose arguments they are about; None for a Python function, which is checked when
-            its module is imported.
+        operator: the operator whose arguments the conditions name; None for a Python function,
+            which is checked when its module is imported.
     """
     for name, allowed in when.values:
         for message in _mistakes_of_values(name, allowed, operator, hint):
@@ -53,8 +53,8 @@ def _mistakes_of_values(
     elif operator is not None:
         argument, tensors = operator.argument(name), operator.tensors
         if argument is None or argument in tensors:
-            known = [a.name for a in operator.arguments if a not in tensors]
-            choices = [*known, *_OF_ALL_OPERANDS]
+            value_names = [a.name for a in operator.arguments if a not in tensors]
+            choices = [*value_names, *_OPERAND_KEYS]
             yield (
                 f"{operator.qualified} has no argument {name!r} that is not a tensor"
                 f"{hint(name, choices)} (a condition can name {', '.join(choices)})"

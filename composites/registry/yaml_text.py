@@ -1,4 +1,4 @@
-"""YAML text to plain data, with the line of every key. Only this module reads YAML.
+"""Convert YAML text to plain data, with the line of every key. Only this module reads YAML.
 
 Only the safe constructors of YAML 1.1 run, so no tag can create an object. A duplicate key is an
 error; PyYAML alone would keep the last value. Anchors, aliases and merge keys are rejected: a
@@ -37,30 +37,30 @@ class YamlText:
     lines: dict[Path, int] = field(default_factory=dict)
 
     def line(self, path: Path) -> int:
-        """The line of `path`, or of its closest parent that has one."""
+        """Return the line of `path`, or of its closest parent that has a line."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
     def location(self, *path: str | int) -> Location:
-        """The place of `path`."""
+        """Return the location of `path`."""
         return Location(self.file, self.line(path))
 
     def problem(self, message: str, *path: str | int) -> Problem:
-        """A problem at `path`, and the entry that the path is in."""
-        is_of_entry = len(path) > 1 and path[0] == "composites"
-        return Problem(self.file, self.line(path), str(path[1]) if is_of_entry else None, message)
+        """Return a problem at `path`, with the entry that contains the path."""
+        in_entry = len(path) > 1 and path[0] == "composites"
+        return Problem(self.file, self.line(path), str(path[1]) if in_entry else None, message)
 
 
 def registry_text(path: str | pathlib.Path, newline: str | None = None) -> str:
-    """The text of a registry file; `newline` is that of `open`.
+    """Return the text of a registry file. `newline` is the argument of `open`.
 
     Raises:
         RegistryError: the file cannot be read.
     """
     try:
         with pathlib.Path(path).open(encoding="utf-8", newline=newline) as file:
-            return file.read(MAX_CHARACTERS + 1)  # one more than `read_yaml` accepts
+            return file.read(MAX_CHARACTERS + 1)  # one character more than `read_yaml` accepts
     except UnicodeDecodeError:
         message = "is not UTF-8 text"
     except OSError as error:
@@ -119,7 +119,7 @@ class _EventReader:
     problems: list[Problem] = field(default_factory=list)
 
     def document(self) -> Any:
-        """The data of the only document; None for an empty file."""
+        """Read the data of the only document; None for an empty file."""
         self.loader.get_event()  # the start of the stream
         if self.loader.check_event(yaml.StreamEndEvent):
             return None
@@ -158,7 +158,7 @@ class _EventReader:
         mapping: dict[str, Any] = {}
         while not self.loader.check_event(yaml.MappingEndEvent):
             event = self.loader.get_event()
-            found_before = len(self.problems)
+            count_before = len(self.problems)
             key = self._key(event, path)
             if isinstance(key, str) and key not in mapping:
                 self.lines[(*path, key)] = event.start_mark.line + 1
@@ -167,7 +167,7 @@ class _EventReader:
             if isinstance(key, str):
                 first = self.lines[(*path, key)]
                 self._problem(event, f"key {key!r} appears twice, first on line {first}")
-            elif len(self.problems) == found_before:
+            elif len(self.problems) == count_before:
                 written = event.value
                 self._problem(
                     event, f"key {key!r} is not a string; write it in quotes: {written!r}"
@@ -182,7 +182,7 @@ class _EventReader:
         return self._node(event, (*path, ""))
 
     def _scalar(self, event: Any) -> Any:
-        """The value of a scalar; None, with a problem, if it has none."""
+        """Return the value of a scalar. None, with a problem, if the scalar has no valid value."""
         tag, text = event.tag, event.value
         if tag in (None, "!"):
             tag = self.loader.resolve(yaml.ScalarNode, text, event.implicit)

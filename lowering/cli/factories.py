@@ -8,7 +8,7 @@ import typer
 
 from composites.errors import CompositesError, UnusableFunctionError
 from composites.functions import load_function
-from composites.user_code import place_of
+from composites.user_code import error_line
 
 FactoryArgument = Annotated[
     str,
@@ -34,7 +34,7 @@ def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
         raise
     except Exception as error:
         raise UnusableFunctionError(
-            f"{place_of(error)}{target} raised {type(error).__name__}: {error}"
+            f"{error_line(error)}{target} raised {type(error).__name__}: {error}"
         ) from error
     parts = (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None,) * 3
     if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):

@@ -12,7 +12,7 @@ from composites import torch_internals
 from composites.errors import ExportError, ProgramError, UnsupportedCallError
 from composites.tensor_subclasses import inner_tensors, with_inner_tensors
 from composites.torch_internals import pytree
-from composites.user_code import place_of
+from composites.user_code import error_line
 from lowering import interrupts
 from lowering.export.arrays import array
 from lowering.export.cache_tensors import cache_input
@@ -478,15 +478,15 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_StepTracer]:
         with torch_internals.exporting(), recording.recording(shared=shared):
             yield _StepTracer(frontend)
     except (ControlFlowError, ForeignDataError) as error:
-        raise ExportError(f"{place_of(error.__cause__ or error)}{error}") from error
+        raise ExportError(f"{error_line(error.__cause__ or error)}{error}") from error
     except NoKernelError as error:
         raise ExportError(
-            f"{place_of(error)}{error}; use other operators, compute it before the program and"
+            f"{error_line(error)}{error}; use other operators, compute it before the program and"
             " pass the result, or write an entry with a decomposition for it"
         ) from error
     except ValueReadError as error:
         raise ExportError(
-            f"{place_of(error)}the module reads the value of a tensor while it runs, but an"
+            f"{error_line(error)}the module reads the value of a tensor while it runs, but an"
             f" exported program takes the same path for all values ({error})"
         ) from error
 

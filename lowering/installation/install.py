@@ -237,7 +237,7 @@ class Installer:
         + 1`; such a call goes to the stock kernel."""
         if not torch_internals.takes_numbers(operator.name):
             return kernel
-        places = [(keys + place, name) for place, name in operator.tensor_places]
+        places = [(keys + place, name) for place, name in operator.tensor_positions]
         statistics, numbers = self.statistics.for_entry(entry), (bool, int, float, complex)
 
         def checked(*arguments: Any, **keywords: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from composites.errors import CompositesError, MissingPackageError, SuggestionError
-from composites.user_code import place_of
+from composites.user_code import error_line
 from lowering import activation
 from lowering.export.optimizers import OptimizerFactory
 from lowering.export.tracing import Traced, nothing_kept, trace_inference, trace_training
@@ -74,7 +74,7 @@ def suggest(
             raise
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-            raise SuggestionError(f"{place_of(error)}the step failed: {said}") from error
+            raise SuggestionError(f"{error_line(error)}the step failed: {said}") from error
 
     def measure() -> StepRecord:
         frontend = activation.backend().frontend

@@ -25,7 +25,7 @@ import torch
 from composites import torch_internals
 from composites.errors import CompositesError, ExportError
 from composites.torch_internals import SizeSymbols, pytree
-from composites.user_code import place_of
+from composites.user_code import error_line
 from lowering.frontends.aten_in_jax.table import NoRuleError
 from lowering.frontends.protocols import Bounds
 
@@ -80,7 +80,7 @@ class _Sizes:
             if failing is not None:
                 at = ", ".join(f"{self.written[name]}={size}" for name, size in failing.items())
                 raise ExportError(
-                    f"dynamic_shapes: {guard.place}the program holds only where"
+                    f"dynamic_shapes: {guard.location}the program holds only where"
                     f" {_renamed(text, self.written)}, and not at {at}; {_ADVICE}"
                 )
 
@@ -141,7 +141,7 @@ def symbolic(dimensions: Bounds) -> Iterator[Mapping[str, torch.SymInt]]:
         raise
     except Exception as error:
         raise ExportError(
-            f"dynamic_shapes: {place_of(error)}the module fails with varying sizes:"
+            f"dynamic_shapes: {error_line(error)}the module fails with varying sizes:"
             f" {type(error).__name__}: {_renamed(sizes.named(str(error)), sizes.written)};"
             f" {_ADVICE}"
         ) from error

@@ -94,7 +94,7 @@ def _taking_numbers(call_boxed: Kernel, operator: Operator) -> Kernel:
     PyTorch passes such numbers to kernels in Python as they are. A handle of a kernel takes tensors
     only.
     """
-    places = [place for place, _ in operator.tensor_places]
+    places = [place for place, _ in operator.tensor_positions]
 
     def called(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
         values = list(arguments)
