@@ -19,7 +19,7 @@ from composites.registry.operand_lists import has_segment_sizes, may_have_segmen
 from composites.registry.operators import Operator
 from composites.registry.selection import DescribedCall
 from lowering.codegen.conditions import optional_in_order, tensors_left_out
-from lowering.codegen.paths import is_owner, paths_of
+from lowering.codegen.paths import is_owner, read_paths
 from lowering.dispatch.guarded_self import guarded_self
 from lowering.dispatch.operand_lists import Groups, operand_names, regrouped, ungrouped
 
@@ -45,7 +45,7 @@ class CallForm:
     @cached_property
     def paths(self) -> tuple[str, ...]:
         """The paths that the entry reads from objects among the arguments."""
-        return tuple(paths_of(self.entry, self.operator))
+        return tuple(read_paths(self.entry, self.operator))
 
     @cached_property
     def optional_in_order(self) -> tuple[tuple[str, str], ...]:

@@ -18,7 +18,7 @@ from composites import torch_internals
 from lowering.emission import hlo_proto
 from lowering.export.tracing import Traced
 from lowering.frontends.protocols import Labels
-from lowering.hlo.work import work_of
+from lowering.hlo.work import read_work
 from lowering.suggestion.callees import LOSS, Callee, function_of
 
 
@@ -129,7 +129,7 @@ class StepRecord:
 
     def add_work(self, module: Any) -> None:
         """Give the instructions of the step's HLO to the calls that they come from."""
-        for item in work_of(module):
+        for item in read_work(module):
             label = self.labels.label_of(item.part_of)
             number = None if label is None else int(label)
             around = list(dict.fromkeys(self.calls[n].callee for n in self.within(number)))

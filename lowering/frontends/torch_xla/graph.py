@@ -10,7 +10,7 @@ from torch_xla import runtime
 
 from composites.contexts import with_attributes
 from lowering.emission.composite import emit_composite
-from lowering.emission.linking import name_of, reference
+from lowering.emission.linking import module_name, reference
 from lowering.emission.types import SEED_TYPE, DecompositionHlo, TensorType
 from lowering.frontends.protocols import EmittedComposite
 from lowering.frontends.thread_flag import ThreadFlag
@@ -119,7 +119,7 @@ class XlaGraph:
     def computation(self, name: str, module: bytes) -> Any:
         """A handle for an HLO module, which `insert` takes."""
         if self.is_recorded:
-            self.referred[name_of(module)] = module
+            self.referred[module_name(module)] = module
             module = reference(module)
         return _XLAC._xla_op_computation_from_module_proto(name, module)
 
