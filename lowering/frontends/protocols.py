@@ -44,7 +44,7 @@ class Tensors(Protocol):
     def owns(self, tensor: Any) -> bool:
         """Return whether a tensor is on such a device. Dynamo can trace this plain function."""
 
-    def type_of(self, tensor: Any) -> TensorType:
+    def tensor_type(self, tensor: Any) -> TensorType:
         """Element type and shape of a tensor.
 
         Raises:

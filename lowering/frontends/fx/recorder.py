@@ -105,7 +105,7 @@ class FxRecording:
             results = [capture.traced(tensor) for tensor in outputs]
             operands = [*(capture.traced(tensor) for tensor in inputs), seed]
         function, read, nodes = array_function(results, operands, located=located)
-        types = [FxTensors.type_of(operands[place]) for place in read]
+        types = [FxTensors.tensor_type(operands[place]) for place in read]
         if located:
             located_module = sources.with_sources(lower_to_stablehlo(function, types), nodes)
             module = run_passes(located_module, clean_passes(), verify=False)
@@ -113,11 +113,11 @@ class FxRecording:
             module = program(function, types)
         parameters = tuple(
             GraphParameter(
-                None if place == len(inputs) else place, FxTensors.type_of(operands[place])
+                None if place == len(inputs) else place, FxTensors.tensor_type(operands[place])
             )
             for place in read
         )
-        return LoweredGraph(module, parameters, tuple(map(FxTensors.type_of, results)))
+        return LoweredGraph(module, parameters, tuple(map(FxTensors.tensor_type, results)))
 
 
 def _text(tensor: Any) -> str | None:

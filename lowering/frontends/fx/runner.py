@@ -68,7 +68,7 @@ class FxRunningGraph:
 def _array(tensor: torch.Tensor) -> Any:
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     bits = plain.reshape(-1).view(torch.uint8).numpy()
-    dtype = numpy_dtype(FxTensors.type_of(tensor).element_type)
+    dtype = numpy_dtype(FxTensors.tensor_type(tensor).element_type)
     return bits.view(dtype).reshape(tuple(tensor.shape)).copy()
 
 

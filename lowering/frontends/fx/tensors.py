@@ -36,7 +36,7 @@ class FxTensors:
         return torch.compiler.is_dynamo_compiling() and is_compiled_here()
 
     @staticmethod
-    def type_of(tensor: torch.Tensor) -> TensorType:
+    def tensor_type(tensor: torch.Tensor) -> TensorType:
         type_ = tensor_type(tensor, "StableHLO")
         return replace(type_, shape=in_jax(type_.shape)) if vary() else type_
 
@@ -71,7 +71,7 @@ def traced_placeholder(
     Args:
         shape: that of the placeholder, if it differs.
     """
-    FxTensors.type_of(like)
+    FxTensors.tensor_type(like)
     # Parameters of the program have no strides.
     size = tuple(like.shape if shape is None else shape)
     described = torch.empty(size, dtype=like.dtype, device="meta")

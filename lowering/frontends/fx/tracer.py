@@ -102,5 +102,5 @@ class FxTracing:
         def run(*arrays: Any) -> list[Any]:
             return computed(*(arrays[place] for place in read))
 
-        types = [*map(FxTensors.type_of, present), *([SEED_TYPE] if draws else [])]
+        types = [*map(FxTensors.tensor_type, present), *([SEED_TYPE] if draws else [])]
         return FxDecomposition(lower_to_jaxpr(run, types), draws, aten_graph(traced, present))

@@ -20,7 +20,7 @@ from lowering.stablehlo.run import enable_x64
 from lowering.stablehlo.symbols import functions, keep_arguments
 
 
-def gradients_of(
+def pull_gradients(
     function: Callable[..., Any],
     operands: Sequence[Any],
     needed: Sequence[bool],

@@ -35,7 +35,7 @@ class XlaTensors:
         return tensor.is_xla  # type: ignore[attr-defined,no-any-return]
 
     @staticmethod
-    def type_of(tensor: torch.Tensor) -> TensorType:
+    def tensor_type(tensor: torch.Tensor) -> TensorType:
         return tensor_type(tensor, "torch_xla", _MISSING)
 
     @staticmethod
@@ -54,7 +54,7 @@ class XlaTensors:
 
     @staticmethod
     def placeholder(like: torch.Tensor) -> torch.Tensor:
-        type_ = XlaTensors.type_of(like)
+        type_ = XlaTensors.tensor_type(like)
         if type_.element_type in _SIGNED:
             return _stand_in(like)
         if type_.element_type.startswith("f8"):  # create_placeholder_tensor does not know these
@@ -102,7 +102,7 @@ def has_no_value(tensor: torch.Tensor) -> bool:
 
 def values_of(tensor: torch.Tensor) -> Any:
     """The values of a tensor with data, as numpy."""
-    type_ = XlaTensors.type_of(tensor)
+    type_ = XlaTensors.tensor_type(tensor)
     with values_readable():
         bits = tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return bits.view(numpy_dtype(type_.element_type)).reshape(type_.shape)

@@ -37,7 +37,7 @@ def _kernel(graph: XlaGraph, name: str) -> Kernel:
 
         rule = rule_of(overload(symbol))
         blank = torch.empty(0, dtype=dtype, device="meta")
-        of_result = numpy_dtype(XlaTensors.type_of(blank).element_type)
+        of_result = numpy_dtype(XlaTensors.tensor_type(blank).element_type)
         # As in `emit_composite`, for products outside composites.
         guarded = graph.guards_products and operands[0].element_type == "bf16"
 
@@ -50,7 +50,7 @@ def _kernel(graph: XlaGraph, name: str) -> Kernel:
     def kernel(one: Tensor, other: Tensor, *arguments: Any) -> Tensor:
         *listed, out_dtype = arguments
         geometry = tuple(tuple(o) if isinstance(o, list) else o for o in listed)
-        types = (XlaTensors.type_of(one), XlaTensors.type_of(other))
+        types = (XlaTensors.tensor_type(one), XlaTensors.tensor_type(other))
         handle = computation(types, geometry, out_dtype, graph.target)
         (result,) = graph.insert(symbol, (one, other), handle)
         return result  # type: ignore[no-any-return]
