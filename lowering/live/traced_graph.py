@@ -200,7 +200,7 @@ def _with_attributes_as_inputs(
     nodes = list(own.graph.nodes)
     inputs: dict[str, torch.fx.Node] = {}
     for node in nodes:
-        if node.op != "get_attr" or not isinstance(attribute_of(own, node.target), torch.Tensor):
+        if node.op != "get_attr" or not isinstance(read_attribute(own, node.target), torch.Tensor):
             continue
         if node.target not in inputs:
             with own.graph.inserting_before(nodes[0]):
@@ -212,11 +212,11 @@ def _with_attributes_as_inputs(
     parts = torch.nn.Module()
     for name, part in own.named_children():
         parts.add_module(name, part)
-    readers = tuple(partial(attribute_of, own, name) for name in names)
+    readers = tuple(partial(read_attribute, own, name) for name in names)
     return TracedGraph(torch.fx.GraphModule(parts, own.graph), readers, positions)
 
 
-def attribute_of(own: torch.nn.Module, name: str) -> Any:
+def read_attribute(own: torch.nn.Module, name: str) -> Any:
     value: Any = own
     for part in name.split("."):
         value = getattr(value, part, None)
@@ -229,7 +229,7 @@ def control_flow(graph: torch.fx.Graph) -> Sequence[str]:
     return sorted(target.name() for target in targets)
 
 
-def device_type_of(inputs: Sequence[Any]) -> str:
+def find_device_type(inputs: Sequence[Any]) -> str:
     """The type of the device of the first tensor that is not on the CPU, or `cpu`. Numbers that
     change are tensors of the CPU."""
     types = (value.device.type for value in inputs if isinstance(value, torch.Tensor))

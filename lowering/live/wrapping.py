@@ -34,6 +34,6 @@ def wrap(backend: str | Callable[..., Any]) -> Callable[..., Any]:
     if backend == "openxla" and chosen() == "xla":
         return inner  # composites are kernels of torch_xla
     import_package()
-    from lowering.live.in_front import in_front_of
+    from lowering.live.in_front import wrap_backend
 
-    return in_front_of(inner)
+    return wrap_backend(inner)
