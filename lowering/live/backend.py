@@ -29,7 +29,7 @@ if chosen.chosen() != "fx":
 chosen.import_package()  # turns on the entries of XLA_COMPOSITE_OP, before Dynamo traces
 
 from lowering.export.request import mesh_of  # noqa: E402
-from lowering.frontends.fx.autocast import autocast, casts_of  # noqa: E402
+from lowering.frontends.fx.autocast import autocast, with_cast_lists  # noqa: E402
 from lowering.frontends.fx.device import device  # noqa: E402
 from lowering.frontends.fx.flex_attention import kept_whole  # noqa: E402
 from lowering.frontends.fx.recorder import device_offered  # noqa: E402
@@ -179,7 +179,7 @@ def _function(
     try:
         with (
             device_offered(),
-            casts_of(device_type),
+            with_cast_lists(device_type),
             autocast(autocast_dtype(device_type) if has_autocast else None),
             torch_internals.made_on_cpu(),
             kept_whole(keeps_whole),

@@ -585,7 +585,7 @@ def _makes_of_numbers(func: Any, arguments: Sequence[Any], keywords: Mapping[str
 @cache
 def _decompositions(of_program: bool) -> Mapping[Any, Kernel]:
     of_pytorch = {**torch_internals.all_decompositions(), **quantize.decompositions()}
-    of_norms = norms.OF_GRAPHS if of_program else norms.OF_ENTRIES
+    of_norms = norms.FOR_GRAPHS if of_program else norms.FOR_ENTRIES
     ours = {**of_norms, **linear_algebra.DECOMPOSITIONS, **OWN}
     return {**of_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
 

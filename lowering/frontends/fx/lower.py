@@ -14,7 +14,7 @@ import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype, torch_dtype
-from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA, rule_of
+from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA, find_rule
 from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
@@ -154,7 +154,7 @@ def _result_of(target: Any, described: Any, arguments: Any, keywords: dict[str, 
     scalar = _is_scalar_with_dims(target, arguments, keywords)
     if scalar:
         arguments, keywords = jax.tree.map(_as_vector, (arguments, keywords))
-    results = _cast(rule_of(target)(dtypes, *arguments, **keywords), dtypes)
+    results = _cast(find_rule(target)(dtypes, *arguments, **keywords), dtypes)
     return _shaped(results, described) if scalar else results
 
 

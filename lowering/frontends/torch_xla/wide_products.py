@@ -32,10 +32,10 @@ def _kernel(graph: XlaGraph, name: str) -> Kernel:
         from jax.lax import optimization_barrier
 
         from composites.registry.operators import overload
-        from lowering.frontends.aten_in_jax.table import rule_of
+        from lowering.frontends.aten_in_jax.table import find_rule
         from lowering.frontends.jax.functions import lower_to_hlo
 
-        rule = rule_of(overload(symbol))
+        rule = find_rule(overload(symbol))
         blank = torch.empty(0, dtype=dtype, device="meta")
         of_result = numpy_dtype(XlaTensors.tensor_type(blank).element_type)
         # As in `emit_composite`, for products outside composites.
