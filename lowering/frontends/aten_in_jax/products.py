@@ -1,5 +1,5 @@
-"""Rules of products of matrices. Floats are multiplied in the operands' type, and summed in at least
-f32, as XLA does for PyTorch programs."""
+"""Rules of products of matrices. Floats are multiplied in the operands' type, and summed in at
+least f32, as XLA does for PyTorch programs."""
 
 import string
 from typing import Any

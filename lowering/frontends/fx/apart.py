@@ -12,7 +12,7 @@ from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import NoRuleError
 from lowering.frontends.errors import ValueReadError
-from lowering.frontends.fx import (  # noqa: F401  (they add what replaces operators)
+from lowering.frontends.fx import (  # noqa: F401  (they register functions for operators)
     capture,
     creation,
     linear_algebra,
@@ -21,7 +21,7 @@ from lowering.frontends.fx import (  # noqa: F401  (they add what replaces opera
 )
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.lower import array_function
-from lowering.frontends.fx.sizes import of_arrays
+from lowering.frontends.fx.sizes import symbolize
 from lowering.frontends.protocols import Kernel
 
 
@@ -59,7 +59,7 @@ def record(
     present = [operand for operand in operands if operand is not None]
     writes = not any(map(torch_internals.decomposition_of, kernels))
     try:
-        with capture.apart(kernels, writes=writes), of_arrays([x.shape for x in present]) as shapes:
+        with capture.apart(kernels, writes=writes), symbolize([x.shape for x in present]) as shapes:
             inputs = [
                 capture.placeholder(torch.empty(shape, dtype=torch_dtype(x.dtype), device="meta"))
                 for x, shape in zip(present, shapes, strict=True)

@@ -23,7 +23,7 @@ class BackendOverride:
 
     def remove(self) -> None:
         kernels = capture.KERNELS.get(self.overload, [])
-        capture.KERNELS[self.overload] = [other for other in kernels if other is not self.kernel]
+        capture.KERNELS[self.overload] = [kernel for kernel in kernels if kernel is not self.kernel]
 
 
 class FxDispatching:

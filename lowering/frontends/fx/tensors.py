@@ -66,10 +66,10 @@ class FxTensors:
 def traced_placeholder(
     like: torch.Tensor, shape: Sequence[Any] | None = None
 ) -> capture.TracedTensor:
-    """A placeholder as calls below functionalization have it.
+    """A placeholder for calls below functionalization.
 
     Args:
-        shape: that of the placeholder, if it differs.
+        shape: the shape of the placeholder, if it differs from that of `like`.
     """
     FxTensors.tensor_type(like)
     # Parameters of the program have no strides.
