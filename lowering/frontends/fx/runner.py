@@ -35,7 +35,7 @@ class FxRunningGraph:
         self._lowered: LoweredGraph | None = None
         self._results: dict[int, torch.Tensor] = {}
 
-    def place(self, tensor: torch.Tensor) -> torch.Tensor:
+    def put(self, tensor: torch.Tensor) -> torch.Tensor:
         self._placed.append(FxTensors.placeholder(tensor))
         self._arguments.append(_array(tensor))
         # A copy, because calls may write to the tensor but not to the parameter.

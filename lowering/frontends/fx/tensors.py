@@ -49,7 +49,7 @@ class FxTensors:
         return True
 
     @staticmethod
-    def sharding_of(tensor: torch.Tensor) -> str:
+    def sharding_text(tensor: torch.Tensor) -> str:
         return ""
 
     @staticmethod
