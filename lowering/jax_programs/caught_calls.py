@@ -153,7 +153,7 @@ class CaughtCall(_PlainCall):
             if type_ is not None:
                 sources.append(self._source(n, len(grads)))
         function = self._lowered(pulled_back, self.function, self._present, grads, needed, sources)
-        return replace(self._backward_of(function, grads, needed, saved), uncompiled=function)
+        return replace(self._backward_kind(function, grads, needed, saved), uncompiled=function)
 
     def _source(self, number: int, results: int) -> Source:
         """The source of the value at a position among operands, results and further results."""
