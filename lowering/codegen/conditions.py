@@ -72,7 +72,7 @@ def _for_each_tensor(operand: str, operator: Operator, term: str) -> str:
 def condition_source(entry: Composite, function: Callable[..., Any], target: str) -> str:
     """The source of `matches(…)`: an entry's conditions on a call of `function`, for Dynamo.
 
-    Dynamo raises an error of its own where an index is out of range or None has no length. The
+    Dynamo raises its own error if an index is out of range or the operand of `len` is None. The
     source therefore calls `_item` and `_length`, whose errors Dynamo treats as errors of the
     program. Dynamo then leaves the call to the hook, which reports the condition.
     """

@@ -204,7 +204,7 @@ class EntryLowering:
         return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
 
     def _check(self, entry: Composite, spec: CallSpec, composite: EmittedComposite) -> None:
-        """Check that a decomposition gives results of the operator's types."""
+        """Check that a decomposition returns results of the operator's types."""
         due = _meta_results(spec, self.frontend)
         if due is None:
             return

@@ -196,7 +196,7 @@ def _class_guard(
     def read(cls: Any, name: str) -> Any:
         if name in tensors:
             return tensors[name]
-        if name[0] != "_":  # private ones are equal in all calls that share a composite
+        if name[0] != "_":  # private attributes are equal for all calls of a composite
             _check_read("cls", name, listed, meta.__getattribute__(original, name))
         return meta.__getattribute__(cls, name)
 

@@ -14,7 +14,7 @@ from composites.user_code import call_site
 log = logging.getLogger("composites")
 
 MAX_FALLBACKS = 1024
-"""Fallbacks that are counted separately for each entry. Further ones are counted together."""
+"""Fallbacks that are counted separately for each entry. Further fallbacks are counted together."""
 
 MAX_WRITTEN_OPERANDS = 12
 """Number of operands that a message lists. An optimizer's entry can have hundreds."""
@@ -43,8 +43,8 @@ class Fallback:
     """The call sites of the entry that have been logged."""
     calls: int = 0
     sites: dict[str, int] = field(default_factory=dict)
-    """Calls by call site, `file:line`. Only the first call's site is known, unless
-    XLA_COMPOSITE_LOG is set."""
+    """Calls by call site, `file:line`; only the first call's site unless XLA_COMPOSITE_LOG is set.
+    """
 
     def count_call(self) -> None:
         """Count a call that is not claimed. Log it if its call site is new."""

@@ -1,7 +1,7 @@
 """Equal computations in a decomposition become one.
 
-Each reduction, sort or scatter of a decomposition has a computation of its own, and most of them
-add two numbers or find the larger one.
+Each reduction, sort or scatter of a decomposition has a separate computation, and most of these
+computations add two numbers or return the larger number.
 """
 
 from collections.abc import Hashable, Sequence

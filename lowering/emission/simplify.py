@@ -99,7 +99,7 @@ class ComputationBody:
 
     shared = PURE - {"broadcast"}
     """Opcodes of which equal instructions become one. A broadcast that several fusions read has a
-    buffer of its own on XLA:CPU."""
+    separate buffer on XLA:CPU."""
 
     def __init__(self) -> None:
         self.instructions: list[Any] = []

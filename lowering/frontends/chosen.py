@@ -40,7 +40,7 @@ def choosing(name: str | None) -> Iterator[None]:
     the context, because an error occurs before, nothing is chosen.
 
     Raises:
-        ExportError: there is no such frontend, or this process uses another one.
+        ExportError: there is no such frontend, or this process uses a different frontend.
     """
     if name is None:
         yield
@@ -69,8 +69,8 @@ def chosen() -> str:
 
 
 def package() -> ModuleType:
-    """The package of this process's frontend. It has the names of its dispatch keys, the extra that
-    installs it, and whether programs run on it. It imports nothing."""
+    """The package of this process's frontend, which imports nothing. It defines the names of the
+    dispatch keys, and the extra that installs the frontend."""
     return _FRONTENDS[chosen()]
 
 

@@ -106,8 +106,8 @@ def convert(module: Any, computations: Sequence[Any]) -> Module:
 def _call_plainly(module: Any) -> None:
     """Turn composites with several results into plain calls that keep the frontend attributes.
 
-    The converter gives a composite with a tuple result one result, which is invalid StableHLO. It
-    gives a call several results.
+    The converter writes a composite with a tuple result with one result, which is invalid
+    StableHLO, but a call with several results.
     """
     for computation in module.computations:
         for item in computation.instructions:

@@ -193,7 +193,7 @@ RULES[_call_backward] = _call_backward
 
 
 def spread(arrays: Sequence[Any], types: Sequence[Any | None]) -> Iterator[Any]:
-    """Operands in the composite's order, with None for absent ones."""
+    """Operands in the composite's order, with None for absent operands."""
     present = iter(arrays)
     return (None if type_ is None else next(present) for type_ in types)
 

@@ -11,7 +11,7 @@ Function = Callable[..., Any]
 
 
 def varies(value: Any) -> bool:
-    """Return whether an input of Dynamo's graph is a symbol, or a tensor with one in its shape."""
+    """Return whether an input of Dynamo's graph is a symbol, or a tensor with a symbolic size."""
     if isinstance(value, torch.Tensor):
         numbers = (*value.shape, *value.stride(), value.storage_offset())
         return any(isinstance(number, torch.SymInt) for number in numbers)

@@ -83,7 +83,7 @@ class CompiledCalls:
     def implement(self, dispatching: Dispatching) -> tuple[Override, ...]:
         """Register the kernels: one for the backend, and one for tensors without data.
 
-        The kernels replace registered ones, such as those of an installation that failed.
+        They replace kernels that are registered, such as those of an installation that failed.
         """
         with warnings.catch_warnings():  # "Overriding a previously registered kernel"
             warnings.simplefilter("ignore")

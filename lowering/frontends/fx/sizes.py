@@ -187,7 +187,7 @@ def symbolize(shapes: Sequence[Sequence[Any]]) -> Iterator[list[tuple[Any, ...]]
     for guard in sizes.symbols.guards:
         if not _is_inequality(guard.text):
             raise NoRuleError(
-                "the decomposition depends on a size that is a symbol here"
+                "the decomposition depends on a size that is symbolic in this program"
                 f" ({sizes.named(guard.text)}); write this size as a number"
             )
 

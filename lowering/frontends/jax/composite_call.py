@@ -187,7 +187,7 @@ class Kind:
     """True if the call is also a composite in modules with symbolic sizes. JAX (0.12) writes such
     modules but cannot run them: its refinement of shapes does not enter composites."""
     _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
-    """The functions that run outside of `jax.jit`, kept here so that they end with the kind."""
+    """The functions that run outside of `jax.jit`, kept so that they are freed with the kind."""
     settings: Settings = field(default_factory=Settings.now)
     """The settings under which the call was made. Later derivations of the call, such as its
     backward, use the same settings, as in JAX's own operations."""

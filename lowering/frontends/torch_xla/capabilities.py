@@ -77,6 +77,6 @@ def _has(module: str, name: str) -> bool:
         attrgetter(name)(import_module(module))
     except MemoryError:
         raise
-    except Exception:  # whatever a fork raises, the name is not there
+    except Exception:  # whatever a fork raises, the name is missing
         return False
     return True

@@ -131,7 +131,7 @@ def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Ke
         except ValueReadError as error:
             # PyTorch's kernel for all backends may read values, unlike the decomposition.
             replaced = isinstance(error, NoKernelError) or overload in DECOMPOSITIONS
-            if not replaced or overload in _UNDERWAY.get():  # it ends in the operator itself
+            if not replaced or overload in _UNDERWAY.get():  # it calls the operator itself
                 raise
         # The call arrived below functionalization. The decomposition starts above it, because it
         # may take views and write to tensors that it made.

@@ -57,7 +57,7 @@ class XlaTensors:
         type_ = XlaTensors.tensor_type(like)
         if type_.element_type in _SIGNED:
             return _stand_in(like)
-        if type_.element_type.startswith("f8"):  # create_placeholder_tensor does not know these
+        if type_.element_type.startswith("f8"):  # create_placeholder_tensor does not support these
             shape = {"type": type_.element_type.lower(), "sizes": type_.shape}
             return _XLAC._xla_create_placeholder_tensor(shape)  # type: ignore[no-any-return]
         from torch_xla.core.xla_builder import create_placeholder_tensor
