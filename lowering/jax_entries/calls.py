@@ -259,8 +259,8 @@ class EntryCall:
             results = self.kind.decomposition(*operands)
             return [r for r, grad in zip(results, cts.grads, strict=True) if grad is not None]
 
-        of_selected = on_selected(differentiated, cts.operands, cts.needed)
-        pull = jax.vjp(of_selected, *compress(cts.operands, cts.needed))[1]
+        chosen = on_selected(differentiated, cts.operands, cts.needed)
+        pull = jax.vjp(chosen, *compress(cts.operands, cts.needed))[1]
         return list(pull(cts.present))
 
     def _derived(self, cts: Cotangents) -> list[Any]:
