@@ -62,7 +62,7 @@ class CallForm:
 
     @cached_property
     def owners(self) -> Mapping[str, tuple[str, ...]]:
-        """The objects from which the entry reads, and their attributes that it lists."""
+        """The objects from which the entry reads, and the attributes that it lists of them."""
         named = (*self.entry.operands, *(a.argument or "" for a in self.entry.attributes))
         split = [path.partition(".") for path in (*named, *dict(self.entry.when.values))]
         return {

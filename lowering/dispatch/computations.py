@@ -29,8 +29,8 @@ def remember(computations: dict[Hashable, Any], key: Hashable, computation: Any)
 def computed(
     computations: dict[Hashable, Any], key: Hashable, lowering: ThreadFlag, make: Callable[[], Any]
 ) -> Any:
-    """The computation for the calls that have this key, or a Fallback. If the cache has none,
-    `make` makes it while `lowering` is raised."""
+    """The computation for the calls that have this key, or a Fallback. If the cache has neither,
+    `make` is called while `lowering` is raised."""
     computation = computations.get(key)
     if computation is None:
         try:

@@ -61,7 +61,7 @@ class _Separation:
         self._ids: Iterator[int] = count(1 + max(item.id for item in body.instructions))
 
     def rewrite(self, original: Any) -> None:
-        """Add a copy of an instruction, or a product over separate dimensions in its stead."""
+        """Add a copy of an instruction, or replace it by a product over separate dimensions."""
         instruction = hlo_proto.Instruction()
         instruction.CopyFrom(original)
         for ids in (instruction.operand_ids, instruction.control_predecessor_ids):

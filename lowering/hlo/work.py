@@ -24,7 +24,7 @@ class Work:
     instruction: Any
     operands: tuple[Any, ...]
     """The instructions whose values `instruction` reads."""
-    part_of: Any
+    top_level: Any
     """The instruction of the entry computation that is, or calls, the instruction."""
     is_product: bool = False
     is_composite: bool = False

@@ -130,7 +130,7 @@ class StepRecord:
     def add_work(self, module: Any) -> None:
         """Give the instructions of the step's HLO to the calls that they come from."""
         for item in read_work(module):
-            label = self.labels.find_label(item.part_of)
+            label = self.labels.find_label(item.top_level)
             number = None if label is None else int(label)
             around = list(dict.fromkeys(self.calls[n].callee for n in self.within(number)))
             if any(callee.name == LOSS for callee in around):

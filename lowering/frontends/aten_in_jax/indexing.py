@@ -77,7 +77,7 @@ def _selected_positions(mask: Any, size: int, count: Any) -> list[Any]:
     of it, at which nothing is written. A single position is repeated for `count` values."""
     positions = jnp.nonzero(mask, size=size, fill_value=mask.shape)
     is_repeated = (jnp.count_nonzero(mask) == 1) & (jnp.arange(size) < count)
-    return [jnp.where(is_repeated, target[:1], target) for target in positions]
+    return [jnp.where(is_repeated, indices[:1], indices) for indices in positions]
 
 
 def _number_of_values(x: Any, present: list[tuple[int, Any]], values: Any) -> int:
