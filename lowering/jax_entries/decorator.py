@@ -215,7 +215,7 @@ class _OwnFunction(EntryFunction):
         if isinstance(value, jax.Array | np.ndarray):
             reason = "an attribute" if name in self._attributes else "no operand"
             raise self._mistake(
-                f"{name} is {reason}, but an array was passed; list {name!r} in `operands`, or pass"
+                f"{name} is {reason}, and was passed an array; list {name!r} in `operands`, or pass"
                 " a number"
             )
         if isinstance(value, np.generic):
