@@ -21,11 +21,11 @@ def check_names(kernels: Kernels) -> None:
     if not keys:
         return
     entries = [*activation.catalog(), *(e.entry for e in activation.statistics.entries.values())]
-    names = {name for entry in entries for name in (entry.composite_name, entry.backward_name)}
+    known = {name for entry in entries for name in (entry.composite_name, entry.backward_name)}
     for key in keys:
-        if not _chooses(key, names):
+        if not _chooses(key, known):
             raise CompositesError(
-                f"kernels: there is no composite {key!r}{did_you_mean(key, sorted(names))}"
+                f"kernels: there is no composite {key!r}{did_you_mean(key, sorted(known))}"
             )
 
 
