@@ -41,7 +41,7 @@ from benchmarks.harness.runs import chosen, parser_of
 from benchmarks.training_models import ARCHITECTURES, MODELS, Model
 from lowering.activation import all_off, enabled
 from lowering.emission import hlo_proto
-from lowering.frontends.torch_xla.graph import hlo_of
+from lowering.frontends.torch_xla.graph import graph_hlo
 from lowering.hlo.work import count
 
 BARS = {"decoder": 0.8, "encoder": 0.8, "state space": 0.6}
@@ -108,7 +108,7 @@ def train(made: Model) -> Steps:
         optimizer.step()
         if step == STEPS - 1:
             state = [t for s in optimizer.state.values() for t in s.values() if t.is_xla]
-            graph = hlo_of([loss.detach(), *module.parameters(), *state])
+            graph = graph_hlo([loss.detach(), *module.parameters(), *state])
             counted, calls = count(hlo_proto.Module.FromString(graph))
         torch_xla.sync()
         losses.append(loss.detach().cpu())

@@ -383,7 +383,7 @@ def _computations(entries: tuple[Composite, ...], words: Words, exporting: bool)
 def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
     """The composite of an entry with `adapt`, as a function with its decomposition's signature."""
     made = backend()
-    registries = install.registries_of(catalog)
+    registries = install.registries_by_identity(catalog)
     return install.Installer(registries, made.frontend, made.compiled_calls).as_function(entry)
 
 
@@ -423,7 +423,7 @@ def _install_from(
 ) -> None:
     made = backend()
     install.Installer(
-        install.registries_of(catalog),
+        install.registries_by_identity(catalog),
         made.frontend,
         made.compiled_calls,
         entries,

@@ -272,7 +272,7 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
         return
     if call.specified and not counted.caught:
         for fallback in counted.fallbacks.values():
-            if not fallback.of_platform:
+            if not fallback.is_platform_specific:
                 yield f"the entry does not claim the call: {fallback.reason}"
 
 

@@ -1,1 +1,1 @@
-"""From a registry to hooks: `source` writes Python text, and `loader` turns it into modules."""
+"""From a registry to hooks: `source` writes Python text, and `loader` makes modules from it."""

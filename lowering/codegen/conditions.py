@@ -1,7 +1,7 @@
 """The conditions under which an entry claims a call, as Python expressions for Dynamo.
 
-A call that is lowered has `registry.selection` check them (`lowering.dispatch.call`). Dynamo traces
-all of them in one function.
+`registry.selection` checks them when a call is lowered (`lowering.dispatch.call`). Dynamo traces
+all conditions of an entry in one function.
 """
 
 import ast
@@ -17,18 +17,18 @@ from composites.registry.operand_lists import has_segment_sizes, is_list, is_opt
 from composites.registry.operators import Operator
 from composites.registry.signatures import describe_function
 from lowering.codegen.paths import local
-from lowering.codegen.python_text import literal, parameters_of, written_tuple
+from lowering.codegen.python_text import literal, written_parameters, written_tuple
 
 
 def tensors_left_out(entry: Composite, operator: Operator) -> tuple[str, ...]:
-    """The tensors that are not operands. They must be None."""
+    """The tensor arguments that are not operands. They must be None."""
     return tuple(a.name for a in operator.tensors if a.name not in entry.operands)
 
 
 def optional_in_order(entry: Composite, operator: Operator) -> tuple[tuple[str, str], ...]:
     """Pairs of optional operands, of which the second may be present only if the first is.
 
-    Consumers read operands by position, unless an attribute says which are there.
+    Consumers read operands by position, unless an attribute says which operands are present.
     """
     if has_segment_sizes(entry, operator):
         return ()
@@ -36,11 +36,11 @@ def optional_in_order(entry: Composite, operator: Operator) -> tuple[tuple[str, 
     return tuple(pairwise(name for name in optional if operator.argument(name) is not None))
 
 
-def expressions_of(entry: Composite, operator: Operator) -> Iterator[str]:
+def condition_expressions(entry: Composite, operator: Operator) -> Iterator[str]:
     """The conditions of an entry, of arguments and paths by their local names.
 
     Raises:
-        ConditionError: one does not fit the operator or function.
+        ConditionError: a condition does not fit the operator or function.
     """
     yield from (f"{name} is None" for name in tensors_left_out(entry, operator))
     for first, second in optional_in_order(entry, operator):
@@ -49,11 +49,11 @@ def expressions_of(entry: Composite, operator: Operator) -> Iterator[str]:
         yield f"{local(name)} in {literal(tuple(values))}"
     if entry.when.ranks:
         first = entry.operands[0]
-        yield _of_each(first, operator, f"{local(first)}.dim() in {entry.when.ranks!r}")
+        yield _for_each_tensor(first, operator, f"{local(first)}.dim() in {entry.when.ranks!r}")
     if entry.when.dtypes:
         dtypes = written_tuple([f"torch.{PYTORCH_NAMES[dtype]}" for dtype in entry.when.dtypes])
         for name in entry.operands:
-            term = _of_each(name, operator, f"{local(name)}.dtype in {dtypes}")
+            term = _for_each_tensor(name, operator, f"{local(name)}.dtype in {dtypes}")
             absent = f"{local(name)} is None or " if is_optional(name, operator) else ""
             yield f"({absent}{term})" if absent else term
     arguments = [a.name for a in operator.arguments] + [n for n in entry.operands if "." in n]
@@ -61,7 +61,7 @@ def expressions_of(entry: Composite, operator: Operator) -> Iterator[str]:
         yield f"({compile_condition(text, arguments)})"
 
 
-def _of_each(operand: str, operator: Operator, term: str) -> str:
+def _for_each_tensor(operand: str, operator: Operator, term: str) -> str:
     """A condition on a tensor, for each tensor if the operand is a list."""
     if not is_list(operand, operator):
         return term
@@ -72,13 +72,13 @@ def _of_each(operand: str, operator: Operator, term: str) -> str:
 def condition_source(entry: Composite, function: Callable[..., Any], target: str) -> str:
     """The source of `matches(…)`: an entry's conditions on a call of `function`, for Dynamo.
 
-    Dynamo ends with an error of its own where an index is out of range or None has no length. The
-    source therefore calls `_item` and `_length`, whose errors Dynamo takes for the program's. It
-    then leaves the call to the hook, which reports the condition.
+    Dynamo raises its own error if an index is out of range or the operand of `len` is None. The
+    source therefore calls `_item` and `_length`, whose errors Dynamo treats as errors of the
+    program. Dynamo then leaves the call to the hook, which reports the condition.
     """
     operator = describe_function(function, target)
-    parameters = ", ".join(parameters_of(operator))
-    terms = [f"({expression})" for expression in expressions_of(entry, operator)]
+    parameters = ", ".join(written_parameters(operator))
+    terms = [f"({expression})" for expression in condition_expressions(entry, operator)]
     expression = ast.unparse(_GuardedReads().visit(parse_expression(" and ".join(terms) or "True")))
     return (
         "from __future__ import annotations\n\n"
@@ -87,7 +87,7 @@ def condition_source(entry: Composite, function: Callable[..., Any], target: str
 
 
 class _GuardedReads(ast.NodeTransformer):
-    """`values[i]` as `_item(values, i)`, and `len(values)` as `_length(values)`."""
+    """Replace `values[i]` by `_item(values, i)`, and `len(values)` by `_length(values)`."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)

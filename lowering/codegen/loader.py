@@ -41,7 +41,7 @@ _shown_hooks = lru_cache(maxsize=1)(load_hooks)  # `show all` asks for each entr
 
 
 def hooks_source(entry: Composite, registry: Registry) -> str:
-    """The source of an entry's hooks; empty if it has none before a function is replaced."""
+    """The source of an entry's hooks; empty if none is made before a function is replaced."""
     module, key = _shown_hooks(registry), registry.key(entry)
     tables = (module.BACKEND_HOOKS, module.AUTOGRAD_HOOKS, module.FUNCTION_HOOKS)
     return "\n".join(inspect.getsource(table[key]) for table in tables if key in table)

@@ -1,4 +1,4 @@
-"""Paths such as `self.weight`: what an entry reads from an object among a call's arguments."""
+"""Paths such as `self.weight`: attributes that an entry reads from an argument of a call."""
 
 from collections.abc import Sequence
 
@@ -12,23 +12,23 @@ def local(path: str) -> str:
     return path.replace(".", "_")
 
 
-def paths_of(entry: Composite, operator: Operator) -> list[str]:
+def read_paths(entry: Composite, operator: Operator) -> list[str]:
     """The paths that an entry reads. The root of each must be an argument.
 
     Raises:
-        UnusableFunctionError: one is not.
+        UnusableFunctionError: the root of a path is not an argument.
     """
     named = [
         *entry.operands,
         *(a.argument for a in entry.attributes if a.argument is not None),
         *(name for name, _ in entry.when.values),
     ]
-    known = [argument.name for argument in operator.arguments]
+    arguments = [argument.name for argument in operator.arguments]
     for name in named:
         root = name.partition(".")[0]
-        if root not in known:
+        if root not in arguments:
             raise UnusableFunctionError(
-                f"{operator.schema} has no argument {root!r}{did_you_mean(root, known)}"
+                f"{operator.schema} has no argument {root!r}{did_you_mean(root, arguments)}"
             )
     return list(dict.fromkeys(name for name in named if "." in name))
 

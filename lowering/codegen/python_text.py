@@ -10,10 +10,10 @@ from composites.registry.operators import ANNOTATIONS, Operator
 
 
 def literal(value: Any) -> str:
-    """A constant as source. Subclasses, such as enumerations, are written as their base.
+    """A constant as source. Values of subclasses, such as enumerations, are written as their base.
 
     Raises:
-        UnusableFunctionError: it cannot be written.
+        UnusableFunctionError: the constant cannot be written.
     """
     if value is None or isinstance(value, bool | torch.dtype | torch.Size):
         return repr(value)
@@ -34,7 +34,7 @@ def written_tuple(items: list[str]) -> str:
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
-def parameters_of(operator: Operator) -> list[str]:
+def written_parameters(operator: Operator) -> list[str]:
     """The parameters of a function that takes an operator's arguments."""
     written: list[str] = []
     for argument in operator.arguments:

@@ -17,9 +17,9 @@ from composites.registry.conditions import ConditionError
 from composites.registry.model import Composite, Registry
 from composites.registry.operators import Argument, Operator, UnknownOperatorError, find_operator
 from composites.registry.signatures import callee_of, describe_function
-from lowering.codegen.conditions import expressions_of
-from lowering.codegen.paths import is_owner, local, paths_of
-from lowering.codegen.python_text import parameters_of, written_tuple
+from lowering.codegen.conditions import condition_expressions
+from lowering.codegen.paths import is_owner, local, read_paths
+from lowering.codegen.python_text import written_parameters, written_tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class _Hooks:
-    """The hooks of a registry, by where they catch calls."""
+    """The hooks of a registry: at the backend's dispatch key, at autograd's, and for functions."""
 
     at_backend: list[Hook]
     at_autograd: list[Hook]
-    of_functions: list[Hook]
+    for_functions: list[Hook]
 
 
 @cache
@@ -112,7 +112,7 @@ def _add_hooks(entry: Composite, name: str, registry: Registry, hooks: _Hooks) -
     elif entry.adapt is not None or entry.gradients:
         callee = callee_of(entry)
         assert callee is not None
-        hooks.of_functions.append(_function_hook(entry, f"{name}_function", callee, registry))
+        hooks.for_functions.append(_function_hook(entry, f"{name}_function", callee, registry))
 
 
 def _render(source: str, registry: Registry, hooks: _Hooks) -> str:
@@ -133,13 +133,13 @@ def is_caught_at_autograd(entry: Composite, operator: Operator, registry: Regist
 
 
 def explicit_backward(entry: Composite, registry: Registry) -> Composite | None:
-    """The entry that is the backward of this one and has no operator; None if there is none."""
+    """The entry that is the backward of `entry` and has no operator; None if there is none."""
     backward = registry.backward_of(entry)
     return backward if backward is not None and backward.gradients else None
 
 
 def operator_name(entry: Composite) -> str:
-    """The name of an entry's calls of a function in graphs of Dynamo."""
+    """The name, in graphs of Dynamo, of the calls of a function that an entry catches."""
     name = f"{entry.namespace}__{entry.name}__v{entry.version}"
     # `a.b` and `a_b` are two entries.
     return re.sub(r"[^a-zA-Z0-9_]", lambda match: f"_x{ord(match[0]):x}_", name)
@@ -181,7 +181,7 @@ def _hook(
     """The parts of a hook.
 
     Args:
-        first: its parameters before the arguments of the operator or function.
+        first: the hook's parameters before the arguments of the operator or function.
         key: the parts of the key; None for those of a hook above the backend.
     """
     paths = check_arguments(entry, operator)
@@ -189,18 +189,18 @@ def _hook(
         key = [_call_key(argument, entry, paths) for argument in operator.arguments]
         key += [_path_key(path, entry) for path in paths]
     operands = [local(name) for name in entry.operands]
-    others = [a.name for a in operator.tensors if a.name not in entry.operands]
+    absent = [a.name for a in operator.tensors if a.name not in entry.operands]
     return Hook(
         function=function,
         summary=summary,
         key_text=repr(registry.key(entry)),
         schema=_one_line(operator.schema),
-        parameters=[*first, *parameters_of(operator)],
+        parameters=[*first, *written_parameters(operator)],
         paths=[(local(path), path) for path in paths],
         key=written_tuple(key),
         operands=written_tuple(operands),
         arguments=_arguments(entry, operator),
-        tensors=", ".join([*operands, *others]),
+        tensors=", ".join([*operands, *absent]),
     )
 
 
@@ -213,14 +213,14 @@ def check_arguments(entry: Composite, operator: Operator) -> list[str]:
     """Check that an entry fits its operator or function. Return the paths that it reads.
 
     Raises:
-        UnusableFunctionError: there is no such argument, or one has a name that hooks or conditions
+        UnusableFunctionError: an argument does not exist, or has a name that hooks or conditions
             use.
         ConditionError: a condition does not fit.
     """
-    paths = paths_of(entry, operator)
-    # No argument can have a name that begins with an underscore, as the others have.
+    paths = read_paths(entry, operator)
+    # All other names in a hook begin with an underscore, which no argument's name does.
     taken = {"torch", *map(local, paths)}
-    expressions = list(expressions_of(entry, operator))
+    expressions = list(condition_expressions(entry, operator))
     taken |= {name for name in ("len", "float") if any(f"{name}(" in e for e in expressions)}
     for argument in operator.arguments:
         if argument.name in taken:
@@ -242,7 +242,7 @@ def _path_key(path: str, entry: Composite) -> str:
 
 
 def _key(argument: Argument) -> list[str]:
-    """The parts of one argument that a call's composite depends on, as hashable expressions."""
+    """The parts of an argument that a call's composite depends on, as hashable expressions."""
     name = argument.name
     if argument.is_tensor and argument.optional:
         return [f"None if {name} is None else ({name}.shape, {name}.dtype)"]

@@ -1,15 +1,15 @@
 """The functions that generated hooks call: from the operands of a call to a composite in the graph.
 
-| module | what it does |
+| module | content |
 |---|---|
-| `call` | a call as a hook passes it on, and how its entry reads it |
+| `call` | a call as a hook passes it on, and as its entry reads it |
 | `backend` | calls caught at the backend's dispatch key |
 | `autograd` | calls caught at autograd's dispatch key, forward and backward |
-| `backward` | what a backward saves, takes and returns, also for JAX programs |
+| `backward` | values that a backward saves, takes and returns, also for JAX programs |
 | `differentiable` | a call as autograd sees it, live or in a compiled graph |
 | `compiled_functions` | functions that torch.compile traces, each a node of its graph |
 | `decomposition`, `alternatives` | a decomposition, of the entry or chosen, traced |
 | `computations`, `keys` | the cache of lowered computations, and the keys of calls |
-| `reads` | what a function under `@composite` reads from outside |
+| `reads` | values that a function under `@composite` reads from outside |
 | `guarded_self` | an object that replaces a method's `self` while its body is traced |
 """

@@ -1,6 +1,6 @@
 """Alternatives to an entry's decomposition: the choice for a call, and its computation.
 
-Nothing here runs for a call whose computation is in the cache.
+This code does not run for a call whose computation is in the cache.
 """
 
 import logging
@@ -33,11 +33,11 @@ class Alternatives:
     chosen: tuple[Kernel, ...]
     statistics: EntryStatistics
 
-    def asked(self, spec: CallSpec, *, shared: bool) -> Selection[Kernel]:
+    def candidates(self, spec: CallSpec, *, shared: bool) -> Selection[Kernel]:
         """The chosen kernels whose conditions hold for a call, in their order.
 
         Args:
-            shared: whether several devices share the graph.
+            shared: True if several devices share the graph.
 
         Raises:
             LoweringError: during iteration; a condition cannot be evaluated for the call.
@@ -71,7 +71,7 @@ class Alternatives:
 
     def take(self, alternative: Kernel | None, *, backward: bool = False) -> None:
         """Note which decomposition a computation has."""
-        if all(other.is_automatic for other in self.chosen):
+        if all(kernel.is_automatic for kernel in self.chosen):
             return
         name = STOCK
         if alternative is not None and alternative.is_automatic:
@@ -84,12 +84,12 @@ class Alternatives:
         taken[name] = taken.get(name, 0) + 1
 
 
-# ---- what an alternative computes ----
+# ---- the computation of an alternative ----
 
 
 def as_entry(entry: Composite, alternative: Kernel, decomposition: Decomposition) -> Composite:
     """The entry with another decomposition. Messages name the file of the alternative."""
-    # A function need not keep the bits of the one that the entry catches.
+    # The alternative need not keep the bits of the function that the entry catches.
     return replace(
         entry,
         decomposition=decomposition,
@@ -104,13 +104,13 @@ def has_stock_bits(entry: Composite, alternative: Kernel) -> bool:
     return alternative.keeps_bits and keeps_stock_bits(entry)
 
 
-def forward_of(
+def bind_forward(
     entry: Composite, decomposition: Decomposition, spec: CallSpec, *, saved: bool
 ) -> Callable[..., list[Any]]:
     """An alternative's decomposition as a function of the operands.
 
     Args:
-        saved: whether it returns the further results of `saves` too.
+        saved: True if the function also returns the further results of `saves`.
     """
     assert decomposition.target is not None
     function = find_function(decomposition.target)
@@ -144,20 +144,20 @@ def lower_alternative(
         as_stock: see `has_stock_bits`.
 
     Raises:
-        LoweringError: it failed, or draws random numbers.
-        UnsupportedCallError: it leaves the call to another decomposition.
+        LoweringError: the alternative failed, or draws random numbers.
+        UnsupportedCallError: the alternative leaves the call to another decomposition.
     """
     if changed.decomposition.kind == "jax":
         return lower_function(changed, frontend, function, operands)
 
-    def of_tensors(*tensors: Any) -> Any:
+    def run_on_tensors(*tensors: Any) -> Any:
         with torch.no_grad():
             results = function(*tensors)
         require_tensors(results)
         return [result.detach() for result in results]
 
     lowered = lower_function(
-        changed, frontend, of_tensors, operands, autocast=autocast, as_stock=as_stock
+        changed, frontend, run_on_tensors, operands, autocast=autocast, as_stock=as_stock
     )
     if lowered.draws:
         raise LoweringError(
@@ -167,14 +167,14 @@ def lower_alternative(
     return lowered
 
 
-def backward_of(
+def bind_backward(
     backward: Decomposition, gradients: Sequence[str], needed: Sequence[bool]
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
     """An alternative's backward as a function of all values that it can take, by name.
 
     Args:
-        gradients: the operands whose gradients it returns.
-        needed: for each of `gradients`, whether it is requested. The others are None.
+        gradients: the operands whose gradients the backward returns.
+        needed: for each of `gradients`, True if it is requested. The others are None.
     """
     target = backward.target
     assert target is not None
@@ -182,17 +182,17 @@ def backward_of(
     parameters = backward_parameters(function, target)
 
     def run(values: Mapping[str, Any]) -> list[Any]:
-        known = {**values, OUTPUT_MASK: tuple(needed)}
-        returned = function(**{name: known[name] for name in parameters if name in known})
+        available = {**values, OUTPUT_MASK: tuple(needed)}
+        returned = function(**{name: available[name] for name in parameters if name in available})
         grads = list(returned) if isinstance(returned, list | tuple) else [returned]
         if len(grads) != len(gradients):
             raise TypeError(
                 f"it returns {len(grads)} gradients; return {len(gradients)}, of"
                 f" {', '.join(gradients)}"
             )
-        for name, gradient, asked in zip(gradients, grads, needed, strict=True):
-            if asked and gradient is None:
+        for name, gradient, is_needed in zip(gradients, grads, needed, strict=True):
+            if is_needed and gradient is None:
                 raise TypeError(f"it returns None for the gradient of {name}")
-        return [gradient if asked else None for gradient, asked in zip(grads, needed, strict=True)]
+        return [grad if is_needed else None for grad, is_needed in zip(grads, needed, strict=True)]
 
     return run

@@ -30,7 +30,7 @@ from composites.registry.operators import overload
 from lowering.dispatch.alternatives import (
     Alternatives,
     as_entry,
-    forward_of,
+    bind_forward,
     has_stock_bits,
     lower_alternative,
 )
@@ -57,13 +57,13 @@ class EntryLowering:
     otherwise: Kernel
     """Takes the calls that the entry does not claim."""
     computations: dict[Hashable, Any]
-    """A computation, or a Fallback, by the key of a call. Other lowerings of the entry may have
-    made them."""
+    """Computations, or Fallbacks, by the key of a call. Other lowerings of the entry may have made
+    them."""
     statistics: EntryStatistics
     chosen: tuple[model.Kernel, ...] = ()
     """The alternatives that may take calls."""
     kernels: dict[Hashable, Kernel] = field(default_factory=dict)
-    """Functions of a call's tensors by its key, which insert the computation into the graph or fall
+    """By a call's key: functions of its tensors that insert the computation into the graph or fall
     back. Operands come first, in the composite's order."""
     _lowering: ThreadFlag = field(default_factory=ThreadFlag)
 
@@ -109,7 +109,7 @@ class EntryLowering:
             map(torch.is_tensor, spec.operands)
         )
 
-        def insert_one(*tensors: Any) -> Any:  # most calls take this, so it does nothing else
+        def insert_one(*tensors: Any) -> Any:  # the hot path of most calls
             statistics.caught += 1
             return insert(symbol, tensors, computation)[0]
 
@@ -130,7 +130,7 @@ class EntryLowering:
         graph, otherwise = self.frontend.graph, spec.kept().bound(self.otherwise)
 
         def fall_back(*tensors: Any) -> Any:
-            # The stock lowering of a call that another entry claims makes calls of its own.
+            # The stock lowering of a call that another entry claims calls operators itself.
             if not graph.is_decomposition:
                 fallback.count_call()
             return otherwise(*tensors)
@@ -143,15 +143,15 @@ class EntryLowering:
         unmet = spec.unmet()
         if unmet is not None:
             return self.statistics.fallback(unmet, spec.operands)
-        asked = self.alternatives.asked(spec, shared=self.frontend.graph.is_shared)
-        for alternative in asked:
+        candidates = self.alternatives.candidates(spec, shared=self.frontend.graph.is_shared)
+        for alternative in candidates:
             if alternative.forward is None:
                 continue
             lowered = self._lowered(spec, alternative)
             if isinstance(lowered, Insertable):
                 self.alternatives.take(alternative)
                 return lowered.handle
-            asked.decline(lowered.reason)
+            candidates.decline(lowered.reason)
         lowered = self._lowered(spec, None)
         if isinstance(lowered, Fallback):
             return lowered
@@ -172,7 +172,7 @@ class EntryLowering:
             as_stock = has_stock_bits(entry, alternative)
             assert alternative.forward is not None
             entry = as_entry(entry, alternative, alternative.forward)
-            function = forward_of(entry, entry.decomposition, spec, saved=False)
+            function = bind_forward(entry, entry.decomposition, spec, saved=False)
             decompose = partial(
                 lower_alternative, entry, frontend, function, spec.operands, as_stock=as_stock
             )
@@ -204,14 +204,14 @@ class EntryLowering:
         return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
 
     def _check(self, entry: Composite, spec: CallSpec, composite: EmittedComposite) -> None:
-        """Check that a decomposition gives results of the operator's types."""
+        """Check that a decomposition returns results of the operator's types."""
         due = _meta_results(spec, self.frontend)
         if due is None:
             return
         expected, actual = tuple(entry.exposed(due)), composite.results
         # A result that the output mask leaves out can have any type.
         if len(expected) == len(actual):
-            expected = tuple(e or ours for e, ours in zip(expected, actual, strict=True))
+            expected = tuple(e or a for e, a in zip(expected, actual, strict=True))
         if expected != actual:
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: decomposition"
@@ -242,7 +242,7 @@ def lower_composite(
     decompose: Callable[[], TracedFunction],
     check: Callable[[EmittedComposite], None] | None = None,
 ) -> Insertable | Fallback:
-    """The composite for a call, or why the call falls back to the stock lowering.
+    """The composite for a call, or the reason for its fallback to the stock lowering.
 
     Args:
         entry: the entry of the composite.
@@ -255,13 +255,13 @@ def lower_composite(
     Raises:
         LoweringError: the entry's own decomposition failed.
         InvalidCallError: the entry's own decomposition rejects the call.
-        NotNowError: the call falls back, but the next one may not.
+        NotNowError: the call falls back, but the next call may not.
     """
     present: list[TensorType] = []
     try:
-        present.extend(frontend.tensors.type_of(t) for t in operands if t is not None)
+        present.extend(frontend.tensors.tensor_type(t) for t in operands if t is not None)
         written = attributes()
-        with handled(None):  # names inside a composite are its own
+        with handled(None):  # names inside a composite are not visible outside
             decomposition = decompose()
         composite = frontend.graph.composite(name, entry.version, written, present, decomposition)
     except (LoweringError, InvalidCallError, KeyboardInterrupt):
@@ -276,12 +276,12 @@ def lower_composite(
         if entry.decomposition.kind != "native" and not declined:
             raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
         # The stock lowering may fail on placeholders, because it falls back to the CPU or rejects
-        # an argument. On the real call it then runs, or reports the error, itself.
+        # an argument. On the real call, the stock kernel then runs or reports the error.
         first_line = str(error).strip().partition("\n")[0] or type(error).__name__
         reason = str(error) if declined else f"the stock lowering failed: {first_line}"
         if name != entry.composite_name:
             reason = f"its backward: {reason}"
-        fallback = statistics.fallback(reason, operands, of_platform=not declined)
+        fallback = statistics.fallback(reason, operands, is_platform_specific=not declined)
         if isinstance(error, TRANSIENT):
             types = ", ".join(map(str, present))
             warnings.warn(
@@ -297,7 +297,7 @@ def lower_composite(
     lost = [type_ for type_ in composite.results if not frontend.tensors.keeps(type_)]
     if lost:
         reason = f"torch_xla gives results of {lost[0]} another dtype"
-        return statistics.fallback(reason, operands, of_platform=True)
+        return statistics.fallback(reason, operands, is_platform_specific=True)
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     statistics.lowered += 1
     return Insertable(composite.handle, decomposition.draws, composite.results, written)
@@ -311,12 +311,12 @@ def _meta_results(spec: CallSpec, frontend: Frontend) -> tuple[TensorType | None
     shapes = [None if t is None else torch.empty_like(t, device="meta") for t in spec.operands]
     try:
         results = spec.call(overload(spec.form.operator.qualified), *shapes)
-    except Exception:  # no meta kernel, one with other arguments (mm.dtype in 2.9), or a bad call
+    except Exception:  # no meta kernel, other arguments of it (mm.dtype in 2.9), or a bad call
         return None
     results = results if isinstance(results, list | tuple) else (results,)
     try:
-        return tuple(None if r is None else frontend.tensors.type_of(r) for r in results)
-    except UnsupportedCallError:  # no results that the frontend can have
+        return tuple(None if r is None else frontend.tensors.tensor_type(r) for r in results)
+    except UnsupportedCallError:  # the frontend cannot represent a result
         return None
 
 

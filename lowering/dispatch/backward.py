@@ -1,7 +1,7 @@
 """The backward of a call: its saved values, operands and results.
 
 PyTorch's autograd (`lowering.dispatch.autograd`) and JAX programs (`lowering.jax_entries`) make
-composites of it. Values are tensors or arrays here, as those of the decomposition.
+composites of backwards. Values are tensors or arrays, like those of the decomposition.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ def names_of_values(spec: CallSpec, results: int) -> list[str]:
 
 
 def taken_by_derived(spec: CallSpec, results: int) -> tuple[int, ...]:
-    """The values that a derived backward takes, as positions in `names_of_values`: those that
+    """Positions, in `names_of_values`, of the values that a derived backward takes: the values that
     `saves` lists, or all operands."""
     entry = spec.form.entry
     saves = entry.operands if entry.saves is None else entry.saves
@@ -41,7 +41,7 @@ def further_values(spec: CallSpec, operands: Sequence[Any], named: Sequence[Name
     """The further results of the forward, in the order of the entry's `saved`.
 
     Args:
-        named: what the decomposition named for these operands.
+        named: the values that the decomposition named for `operands`.
 
     Raises:
         LoweringError: the decomposition did not name a value that the entry lists, gave the name
@@ -57,7 +57,7 @@ def further_values(spec: CallSpec, operands: Sequence[Any], named: Sequence[Name
 
 
 def _intermediate(entry: Composite, name: str, named: Sequence[Named]) -> Any:
-    matches = [each for each in named if each.name == name]
+    matches = [value for value in named if value.name == name]
     if len(matches) == 1 and not matches[0].is_written_to:
         return matches[0].value
     if len(matches) > 1:
@@ -65,9 +65,9 @@ def _intermediate(entry: Composite, name: str, named: Sequence[Named]) -> Any:
     elif matches:
         problem = "it writes to this value later; name a copy, as value.clone()"
     else:
-        others = ", ".join(dict.fromkeys(each.name for each in named)) or "none"
+        names = ", ".join(dict.fromkeys(value.name for value in named)) or "none"
         problem = (
-            f"it names no such value (it names {others}); call"
+            f"it names no such value (it names {names}); call"
             f" composites.intermediate(value, {name!r}) in it"
         )
     function = entry.decomposition.target or next(iter(entry.functions), entry.decomposition)
@@ -86,7 +86,7 @@ def named_values(
     """The values that an explicit backward can take, by the names of its parameters.
 
     Args:
-        further: the forward's further results; empty if it was called without them.
+        further: the forward's further results; empty if the forward was called without them.
     """
     entry = spec.form.entry
     grouped = operands if spec.groups is None else regrouped(operands, spec.groups)
@@ -100,8 +100,8 @@ def named_values(
 
 
 def gradients_by_name(spec: CallSpec, returned: Any, backward: Composite) -> dict[str, Any]:
-    """The gradients that an explicit backward returns, by the names of operands. If it returns one
-    gradient, that is a list where the operand is one."""
+    """The gradients that an explicit backward returns, by the names of operands. A single gradient
+    is a list if its operand is a list."""
     listed, groups = backward.gradients, spec.groups
     is_one_list = (
         len(listed) == 1
@@ -115,14 +115,14 @@ def gradients_by_name(spec: CallSpec, returned: Any, backward: Composite) -> dic
 def gradients_by_operand(
     spec: CallSpec, gradients: Mapping[str, Any], backward: Composite
 ) -> list[Any]:
-    """The gradient of each operand, of those that an explicit backward returns by name: lists for
-    lists. None for an operand whose gradient it does not return.
+    """The gradients that an explicit backward returns by name, in the order of the operands: None
+    for an operand without a gradient, and a list for a list.
 
     Args:
         backward: the entry of the backward, for messages.
 
     Raises:
-        LoweringError: it returns something else for a list.
+        LoweringError: the backward returns something else for a list.
     """
     flat: list[Any] = []
     names = spec.form.entry.operands
@@ -152,13 +152,13 @@ class BackwardSpec:
     spec: CallSpec
     """The forward, without tensors."""
     types: Sequence[Any | None]
-    """The types of the forward's operands; None for an absent one."""
+    """The types of the forward's operands; None for an absent operand."""
     present: tuple[bool, ...]
-    """For each result of the forward, whether the backward takes a gradient of it."""
+    """For each result of the forward, True if the backward takes a gradient of it."""
     needed: tuple[bool, ...]
-    """For each operand of the forward, whether the backward returns its gradient."""
+    """For each operand of the forward, True if the backward returns its gradient."""
     taken: tuple[int, ...]
-    """See `taken_by_derived`. Of an operand that is not among them, only the type matters."""
+    """See `taken_by_derived`. Only the types of the other operands matter."""
 
     @property
     def unsaved(self) -> list[int]:
@@ -167,8 +167,8 @@ class BackwardSpec:
         return [n for n, type_ in numbers if type_ is not None and n not in self.taken]
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """The gradients among the backward's operands, None where there is none, and the saved
-        values by position."""
+        """The gradients among the backward's operands, with None for a result without a gradient,
+        and the saved values by position."""
         rest = iter(values)
         grads = [next(rest) if is_there else None for is_there in self.present]
         return grads, dict(zip(self.taken, rest, strict=True))
@@ -194,8 +194,8 @@ class BackwardSpec:
         Args:
             values: the backward's operands.
             blank: makes a value of a type, for an operand that was not saved.
-            framework: has `gradients_of` and `replacement`, of tensors or of arrays.
-            replaces: whether the function continues with intermediate values that were saved.
+            framework: a module with `pull_gradients` and `replacement`, for tensors or arrays.
+            replaces: True if the function continues with intermediate values that were saved.
         """
         grads, saved = self.split(values)
         inputs = [
@@ -209,19 +209,19 @@ class BackwardSpec:
             if target is None and n in saved and replaces
         }
         with handled(framework.replacement(intermediates) if replaces else None):
-            gradients = framework.gradients_of(run, inputs, self.needed, grads)
+            gradients = framework.pull_gradients(run, inputs, self.needed, grads)
         return [gradient for gradient in gradients if gradient is not None]
 
     def named(self, values: Sequence[Any]) -> dict[str, Any]:
         """The backward's operands, and the call's arguments, by name."""
         grads, saved = self.split(values)
-        return self.named_of(saved, grads)
+        return self.named_by_position(saved, grads)
 
-    def named_of(self, saved: Mapping[int, Any], grads: Sequence[Any]) -> dict[str, Any]:
+    def named_by_position(self, saved: Mapping[int, Any], grads: Sequence[Any]) -> dict[str, Any]:
         """The values that an explicit backward can take, by name.
 
         Args:
-            saved: by position; see `names_of_values`.
+            saved: saved values by position; see `names_of_values`.
         """
         count = len(self.types)
         first = count + len(self.present)
@@ -237,10 +237,10 @@ class BackwardSpec:
         """Check that the gradients depend on the value of no operand that was not saved.
 
         Args:
-            is_read: for each of `unsaved`, whether they do.
+            is_read: for each of `unsaved`, True if the gradients depend on its value.
 
         Raises:
-            LoweringError: they do, and would be wrong.
+            LoweringError: they depend on such a value, and would be wrong.
         """
         names = self.spec.names()
         numbers = zip(self.unsaved, is_read, strict=True)

@@ -1,7 +1,7 @@
 """A call that an entry catches, in plain values, as generated hooks pass it on.
 
-Hooks make a `CallSpec`, and every step of a lowering reads it: whether the entry claims the call,
-the attributes of its composite, and the decomposition, which is called with other tensors.
+Hooks make a `CallSpec`, and every step of a lowering reads it: the conditions of the entry, the
+attributes of its composite, and the decomposition, which is called with other tensors.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -19,7 +19,7 @@ from composites.registry.operand_lists import has_segment_sizes, may_have_segmen
 from composites.registry.operators import Operator
 from composites.registry.selection import DescribedCall
 from lowering.codegen.conditions import optional_in_order, tensors_left_out
-from lowering.codegen.paths import is_owner, paths_of
+from lowering.codegen.paths import is_owner, read_paths
 from lowering.dispatch.guarded_self import guarded_self
 from lowering.dispatch.operand_lists import Groups, operand_names, regrouped, ungrouped
 
@@ -45,11 +45,11 @@ class CallForm:
     @cached_property
     def paths(self) -> tuple[str, ...]:
         """The paths that the entry reads from objects among the arguments."""
-        return tuple(paths_of(self.entry, self.operator))
+        return tuple(read_paths(self.entry, self.operator))
 
     @cached_property
     def optional_in_order(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of optional operands, of which the second is there only if the first is."""
+        """Pairs of optional operands, of which the second is present only if the first is."""
         return optional_in_order(self.entry, self.operator)
 
     @cached_property
@@ -62,7 +62,7 @@ class CallForm:
 
     @cached_property
     def owners(self) -> Mapping[str, tuple[str, ...]]:
-        """The objects from which the entry reads, and the attributes that it lists of each."""
+        """The objects from which the entry reads, and the attributes that it lists of them."""
         named = (*self.entry.operands, *(a.argument or "" for a in self.entry.attributes))
         split = [path.partition(".") for path in (*named, *dict(self.entry.when.values))]
         return {
@@ -79,8 +79,8 @@ class CallForm:
         )
 
     def guarded(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Arguments with other objects in place of those from which the entry reads: with the
-        operands among their attributes, and without what the entry does not list."""
+        """Arguments in which guarded copies replace the objects from which the entry reads. A copy
+        has the operands among its attributes, and refuses attributes that the entry omits."""
         if not self.owners:
             return named
         guards = {}
@@ -92,20 +92,20 @@ class CallForm:
 
 
 class CallSpec(NamedTuple):
-    """One call. It is a named tuple, because each call that autograd sees makes two."""
+    """One call; a named tuple, which is cheap, because each call that autograd sees makes two."""
 
     form: CallForm
     key: tuple[Hashable, ...]
     """Everything that the composite depends on."""
     operands: Sequence[Any]
-    """The operands, in the composite's order; None for an absent one. A hook passes lists of
-    tensors as they are, and `flat` takes them apart."""
+    """The operands, in the composite's order; None for an absent operand. A hook passes lists of
+    tensors as they are, and `flat` flattens them."""
     arguments: Mapping[str, Any]
     """The arguments that are not operands, by name."""
     keys: tuple[Any, ...] = ()
     """Dispatch keys, which a stock kernel above the backend takes first."""
     groups: Groups | None = None
-    """The groups of operands that were lists; None if there were none."""
+    """The groups of operands that were lists; None if no operand was a list."""
 
     @classmethod
     def from_named(cls, form: CallForm, named: Mapping[str, Any]) -> Self:
@@ -118,20 +118,19 @@ class CallSpec(NamedTuple):
         """Call a function that has the operator's signature with other tensors.
 
         Args:
-            tensors: the operands. After them, tensors may follow that are none; see
-                `CallForm.tensors`.
+            tensors: the operands, then optionally the values of `CallForm.other_tensors`.
         """
         return self.form.passed(function, self.form.guarded(self._named(tensors)))
 
     def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`call` of one function, for many calls: quick where the tensors come first among its
+        """Bind `call` to one function, for many calls: fast if the tensors come first among its
         arguments."""
         form, count = self.form, len(self.form.tensors)
         if form.owners or self.groups is not None or form.positional[:count] != form.tensors:
             return partial(self.call, function)
-        others = [self.arguments[name] for name in form.positional[count:]]
+        values = [self.arguments[name] for name in form.positional[count:]]
         keywords = {name: self.arguments[name] for name in form.keywords}
-        return lambda *tensors: function(*tensors, *others, **keywords)
+        return lambda *tensors: function(*tensors, *values, **keywords)
 
     def otherwise(self, function: Callable[..., Any]) -> Any:
         """Call the stock kernel or the original function with the same arguments."""
@@ -140,7 +139,7 @@ class CallSpec(NamedTuple):
         return self.form.passed(function, self._named(self.operands))
 
     def named(self) -> dict[str, Any]:
-        """All that conditions and attributes can be about, by name. A list of tensors is one
+        """The values that conditions and attributes can read, by name. A list of tensors is one
         value."""
         named = self._named(self.operands)
         return named | {path: _read(named, path) for path in self.form.paths}
@@ -149,7 +148,7 @@ class CallSpec(NamedTuple):
         """The first condition of the entry that the call does not meet; None if it meets all.
 
         Raises:
-            LoweringError: one cannot be evaluated for the call.
+            LoweringError: a condition cannot be evaluated for the call.
         """
         form, entry = self.form, self.form.entry
         if form.other_tensors or form.optional_in_order:
@@ -172,7 +171,7 @@ class CallSpec(NamedTuple):
         return DescribedCall([o for o in operands if o is not None], values)
 
     def attributes(self) -> dict[str, str | None]:
-        """The composite's attributes as MLIR text; None for one that is left out.
+        """The composite's attributes as MLIR text; None for an attribute that is left out.
 
         Raises:
             UnsupportedValueError: a value cannot be written.
@@ -217,15 +216,15 @@ class CallSpec(NamedTuple):
         return self._replace(operands=operands, groups=groups)
 
     def names(self) -> tuple[str, ...]:
-        """The name of each operand. All tensors of a list have the list's."""
+        """The name of each operand. All tensors of a list have the list's name."""
         names = self.form.entry.operands
         return names if self.groups is None else operand_names(names, self.groups)
 
     def kept(self) -> "CallSpec":
-        """The call without its tensors, to be kept longer than it runs."""
-        arguments, others = self.arguments, self.form.other_tensors
-        if others:
-            arguments = {**arguments, **dict.fromkeys(others)}
+        """The call without its tensors, to be kept after the call has run."""
+        arguments, absent = self.arguments, self.form.other_tensors
+        if absent:
+            arguments = {**arguments, **dict.fromkeys(absent)}
         return CallSpec(self.form, self.key, (), arguments, (), self.groups)
 
     def _named(self, tensors: Sequence[Any]) -> dict[str, Any]:
@@ -234,7 +233,7 @@ class CallSpec(NamedTuple):
 
 
 def _read(named: Mapping[str, Any], path: str) -> Any:
-    """An argument, or an attribute of one."""
+    """An argument, or an attribute of an argument."""
     if path in named:
         return named[path]
     root, _, attribute = path.partition(".")

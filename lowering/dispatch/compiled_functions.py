@@ -1,10 +1,10 @@
 """Python functions that torch.compile traces, in which a composite is one node of Dynamo's graph.
 
 Dynamo traces the code of every function that is called, and records the operators that it finds.
-The functions here are written to be traced. They use what Dynamo knows of a call (types, devices)
-to decide whether it can be a composite. Dynamo does not trace into a hook but records it as a node.
-AOTAutograd calls this node when it traces the forward and the backward, and there it becomes one of
-this project's own operators; see `calls`.
+The functions of this module are written to be traced. They decide by the properties of a call that
+Dynamo knows (types, devices) whether it can be a composite. Dynamo does not trace into a hook but
+records it as a node. AOTAutograd calls this node when it traces the forward and the backward, in
+which the node becomes one of this project's operators; see `autograd.compiled_calls`.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +34,8 @@ class Replacement:
     """The version that Dynamo traces."""
 
     def __post_init__(self) -> None:
-        # Dynamo would trace it in a frame that it has given up, as where a condition of an entry
-        # cannot be evaluated.
+        # Dynamo would trace `called` in a frame that it has given up, such as a frame in which a
+        # condition of an entry cannot be evaluated.
         torch_internals.keep_dynamo_out(self.called)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -54,17 +54,17 @@ def traced_function(
     statistics: EntryStatistics,
     reads: Reads,
 ) -> Kernel:
-    """The function that Dynamo traces in place of one that an entry catches.
+    """The function that Dynamo traces in place of a function that an entry catches.
 
     Args:
-        function: the function that is caught, and whose meaning the composite has; `target` is its
-            name.
+        function: the caught function, whose meaning the composite has; `target` is its name.
         hook: takes a call as a composite, or calls the function. It becomes a node.
         otherwise: takes the calls that are not a node, such as calls without tensors of the
             backend.
-        owns: whether a tensor belongs to the backend. Dynamo traces this function too.
+        owns: returns True for a tensor of the backend. Dynamo traces this function too.
         statistics: counts the calls that are not a node, when Dynamo traces them.
-        reads: what the function reads from outside. After a change, Dynamo traces the call again.
+        reads: the values that the function reads from outside. After a change, Dynamo traces the
+            call again.
     """
     matches = loader.load_condition(entry, function, target)
     differentiable = entry.backward is not None
@@ -82,7 +82,7 @@ def traced_function(
         guards[:] = current or ()
         return current is not None
 
-    # This runs when Dynamo traces the call, because the function may use names that are defined
+    # `fits` runs when Dynamo traces the call, because the function may use names that are defined
     # later in its module.
     torch.compiler.assume_constant_result(fits)
 
@@ -122,7 +122,7 @@ def traced_function(
 
 
 def _flat(values: Sequence[Any]) -> list[Any]:
-    """The values, and in place of a list of tensors its items."""
+    """The values, with the items of a list of tensors in place of the list."""
     flat: list[Any] = []
     for value in values:
         if isinstance(value, _SEQUENCES) and any(isinstance(item, Tensor) for item in value):
@@ -133,8 +133,8 @@ def _flat(values: Sequence[Any]) -> list[Any]:
 
 
 def _returns_tensors(function: Callable[..., Any]) -> bool:
-    """Return whether a function returns tensors, tuples or lists, which a graph can hold, as far as
-    its annotation tells."""
+    """Return whether a function returns tensors, tuples or lists, which a graph can hold, according
+    to its annotation."""
     try:
         returned = get_type_hints(function).get("return", Tensor)
     except Exception:  # an annotation uses a name that only type checkers import

@@ -16,7 +16,7 @@ more."""
 
 Computations = defaultdict[Hashable, dict[Hashable, Any]]
 """The computations that the entries of one installation have lowered, by owner and the key of a
-call. They can be installed again."""
+call. A later installation can use them again."""
 
 
 def remember(computations: dict[Hashable, Any], key: Hashable, computation: Any) -> None:
@@ -29,8 +29,8 @@ def remember(computations: dict[Hashable, Any], key: Hashable, computation: Any)
 def computed(
     computations: dict[Hashable, Any], key: Hashable, lowering: ThreadFlag, make: Callable[[], Any]
 ) -> Any:
-    """The computation for the calls that have this key, or a Fallback. It is made if the cache has
-    none, while `lowering` is raised."""
+    """The computation for the calls that have this key, or a Fallback. If the cache has neither,
+    `make` is called while `lowering` is raised."""
     computation = computations.get(key)
     if computation is None:
         try:
@@ -47,7 +47,7 @@ TRANSIENT = (MemoryError, RecursionError, OSError, torch.OutOfMemoryError)
 
 
 class NotNowError(Exception):
-    """A call takes the stock lowering this time, which is not remembered."""
+    """A call takes the stock lowering this time; the cache does not remember the fallback."""
 
     def __init__(self, fallback: Fallback) -> None:
         super().__init__(fallback.reason)

@@ -21,7 +21,7 @@ from lowering.frontends.protocols import (
 
 
 def jax_function(entry: Composite, spec: CallSpec) -> Callable[..., Any]:
-    """The function of arrays that an entry's JAX decomposition is for one call."""
+    """An entry's JAX decomposition of one call, as a function of arrays."""
     assert entry.decomposition.target is not None
     function = find_function(entry.decomposition.target)
     return lambda *arrays: entry.exposed(spec.call(function, *arrays))
@@ -57,7 +57,7 @@ def lower_function(
 
     Args:
         whole_dispatch, autocast: see `Tracing.trace`.
-        as_stock: whether it must have stock's bits even if `keeps_stock_bits(entry)` is false.
+        as_stock: require the stock lowering's bits even if `keeps_stock_bits(entry)` is false.
 
     Raises:
         LoweringError: the entry's own function failed. Errors of the stock lowering are not
@@ -67,7 +67,7 @@ def lower_function(
     """
     try:
         if entry.decomposition.kind == "jax":
-            types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
+            types = [None if t is None else frontend.tensors.tensor_type(t) for t in operands]
             with interrupts.allowed():
                 return frontend.tracing.trace_arrays(function, types)
         return frontend.tracing.trace(
@@ -93,10 +93,10 @@ def lower_function(
 
 
 def require_tensors(results: Sequence[Any]) -> None:
-    """Check what a function that an entry names has returned.
+    """Check the results of a function that an entry names.
 
     Raises:
-        TypeError: it is not a tensor, or not only tensors.
+        TypeError: a result is not a tensor.
     """
     for result in results:
         if not isinstance(result, torch.Tensor):
@@ -107,7 +107,7 @@ def require_tensors(results: Sequence[Any]) -> None:
 def _failed(
     entry: Composite, frontend: Frontend, operands: Sequence[Any], error: BaseException
 ) -> LoweringError:
-    types = ["None" if t is None else str(frontend.tensors.type_of(t)) for t in operands]
+    types = ["None" if t is None else str(frontend.tensors.tensor_type(t)) for t in operands]
     return LoweringError(
         f"{entry.location}: {entry.qualified}: decomposition {entry.decomposition.target} failed"
         f" for {', '.join(types)}: {described(error)}"

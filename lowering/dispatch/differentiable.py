@@ -1,4 +1,4 @@
-"""The tensors that autograd passes to a composite, and gets from it."""
+"""The tensors that autograd passes to a composite, and receives from it."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ TensorMeta = tuple[torch.Size, torch.dtype]
 
 
 def meta_tensor(type_: TensorMeta) -> Tensor:
-    """A tensor without data of this shape and dtype."""
+    """A tensor without data that has a shape and a dtype."""
     shape, dtype = type_
     return torch.empty(shape, dtype=dtype, device="meta")
 

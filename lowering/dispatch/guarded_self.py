@@ -1,8 +1,8 @@
 """An object that replaces a method's `self` while its body is traced.
 
-The composite of a method depends on what its entry lists: operands such as `self.weight` and
-attributes such as `self.eps`. If the body read anything else from `self`, the composite would be
-wrong for other objects. Such a read is therefore an error, which says what to list.
+The composite of a method depends on the operands that its entry lists, such as `self.weight`, and
+the attributes, such as `self.eps`. If the body read anything else from `self`, the composite would
+be wrong for other objects. Such a read is therefore an error, which says what to list.
 """
 
 import copy
@@ -19,7 +19,7 @@ from lowering.copies.members import in_class
 _MACHINERY = frozenset(
     name for name in (*vars(torch.nn.Module), *vars(torch.nn.Module())) if name[0] == "_"
 )
-"""The attributes that a module needs for its work, such as its hooks. All its methods read them."""
+"""Attributes of torch.nn.Module's own machinery, such as hooks, which all methods read."""
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 """The mappings in which torch.nn.Module keeps attributes beside its `__dict__`."""
@@ -62,11 +62,11 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
 
 
 def _is_held(name: str, before: Mapping[str, Any], now: Mapping[str, Any], in_class: Any) -> bool:
-    """Return whether an object held an attribute before the body, and still has the same.
+    """Return whether an object held an attribute before the body ran, and still holds its value.
 
     Args:
         before, now: the object's `__dict__`.
-        in_class: what its class has under this name; None if nothing.
+        in_class: the attribute of its class with this name; None if the class has none.
     """
     if isinstance(in_class, MemberDescriptorType):
         return True
@@ -96,7 +96,7 @@ def _guarded_class(
         return original.__getattribute__(self, name)  # type: ignore[call-arg]
 
     def reduce(self: Any, protocol: Any) -> Any:
-        """The object for `copy`, which reads all of `__dict__`. The copy is guarded too."""
+        """Reduce the object for `copy`, which reads all of `__dict__`. The copy is guarded too."""
         copying.append(True)
         try:
             return original.__reduce_ex__(self, protocol)  # type: ignore[call-arg]
@@ -112,7 +112,7 @@ def _guarded_class(
     names |= {"__reduce_ex__": reduce} | _refusals(original)
     if not original.__dictoffset__:
         names["__slots__"] = ()
-    # A metaclass may do more where it makes a class, such as keep a list.
+    # Bypass the metaclass, which may do more when it makes a class, such as register the class.
     bases = (*_quiet_bases(original), original)
     made: type[Any] = type.__new__(type(original), original.__name__, bases, names)
     return made
@@ -122,7 +122,7 @@ class _Attributes(UserDict[str, Any]):
     """The `__dict__` of a guarded object: each attribute is checked as it is read."""
 
     def __init__(self, attributes: dict[str, Any], check: Callable[[str], None]) -> None:
-        self.data = attributes  # itself and no copy: what the body sets is the object's
+        self.data = attributes  # not a copy: the body sets attributes of the object
         self._check = check
 
     def __contains__(self, name: object) -> bool:
@@ -161,8 +161,8 @@ _BUILTINS = (list, tuple, dict, set, frozenset, str, bytes, bytearray, int, floa
 
 
 def _refusals(original: type[Any]) -> dict[str, Any]:
-    """Methods in place of those of a built-in type that a class extends, whose values two objects
-    need not share."""
+    """Methods that replace those of a built-in base class and raise an error, because its values
+    can differ between objects."""
     base = next((base for base in original.__mro__ if base in _BUILTINS), None)
     if base is None:
         return {}
@@ -196,7 +196,7 @@ def _class_guard(
     def read(cls: Any, name: str) -> Any:
         if name in tensors:
             return tensors[name]
-        if name[0] != "_":  # what a class has is the same for all calls that share a composite
+        if name[0] != "_":  # private attributes are equal for all calls of a composite
             _check_read("cls", name, listed, meta.__getattribute__(original, name))
         return meta.__getattribute__(cls, name)
 
@@ -211,7 +211,7 @@ def _class_guard(
 
 
 class _Quiet:
-    """Keeps the hook of classes that want to know of their subclasses from running."""
+    """Keeps the `__init_subclass__` hook of other bases from running."""
 
     __slots__ = ()
 
@@ -220,7 +220,7 @@ class _Quiet:
 
 
 class _QuietObject:
-    """The same as `_Quiet`, for classes without `__slots__`."""
+    """Same as `_Quiet`, for classes without `__slots__`."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         pass

@@ -15,7 +15,7 @@ VALUES = (int, float, str, torch.dtype, type(None))
 
 
 def tensor_key(value: Any) -> Any:
-    """Shape and dtype of a tensor, or of each tensor of a list; None for an absent one."""
+    """Shape and dtype of a tensor, or of each tensor of a list; None for an absent tensor."""
     if value is None:
         return None
     if isinstance(value, torch.Tensor):
@@ -31,9 +31,9 @@ def owner_key(value: Any) -> Any:
 
 
 def value_key(value: Any) -> Any:
-    """A value, with properties in which equal values can differ, such as the type."""
+    """The key of a value, with properties in which equal values can differ, such as the type."""
     if isinstance(value, list | tuple):
         items = tuple(value_key(item) for item in value)
         return UNKNOWN if UNKNOWN in items else items
-    known = isinstance(value, VALUES) or torch_internals.is_key(value)
-    return key_of(value) if known else UNKNOWN
+    is_supported = isinstance(value, VALUES) or torch_internals.is_key(value)
+    return key_of(value) if is_supported else UNKNOWN

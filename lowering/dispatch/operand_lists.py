@@ -1,15 +1,15 @@
 """Lists of tensors among the operands of a call: one operand of the composite for each tensor.
 
-A hook gets lists, the composite takes their tensors in order, and its decomposition gets lists
-again.
+A hook receives lists, the composite takes their tensors in order, and its decomposition receives
+lists again.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 Groups = tuple[tuple[type, int] | None, ...]
-"""For each operand of an entry: None for a tensor or an absent one; for a list its type and
-length."""
+"""For each operand of an entry: type and length of a list; None for a tensor or an absent operand.
+"""
 
 
 def ungrouped(operands: Sequence[Any]) -> tuple[tuple[Any, ...], Groups]:
@@ -27,7 +27,7 @@ def ungrouped(operands: Sequence[Any]) -> tuple[tuple[Any, ...], Groups]:
 
 
 def regrouped(values: Sequence[Any], groups: Groups) -> Iterator[Any]:
-    """Values of the composite's operands, with lists where there were some."""
+    """Values of the entry's operands: those of the composite's operands, grouped into lists."""
     rest = iter(values)
     for group in groups:
         if group is None:

@@ -3,8 +3,8 @@ enclosing functions, and settings of PyTorch.
 
 A composite is traced once, and holds the values that its function read then. These values are
 therefore a part of the key of a call: after a change, the function is traced again. The code of the
-function says which variables it reads, and so does the code of the functions that it calls, where
-they belong to the same package or to no installed one.
+function says which variables it reads, and so does the code of the functions that it calls, if they
+belong to the same package or to no installed package.
 """
 
 import dis
@@ -43,7 +43,7 @@ from lowering.copies.members import in_class
 from lowering.copies.original import original_function
 
 Key = tuple[tuple[str, Hashable], ...]
-"""The names that a function reads, as its code writes them, and a key of each value."""
+"""The names that a function reads, as written in its code, and a key of each value."""
 
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _CELLS = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
@@ -63,7 +63,7 @@ _SIMPLE = (
 )  # fmt: skip
 """Types of values that are compared by value."""
 _NUMBERS = frozenset({int, float, bool, str, NoneType, torch.dtype})
-"""The most frequent ones."""
+"""The most frequent types of such values."""
 _UNCHANGING = (
     type, ModuleType, FunctionType, BuiltinFunctionType, staticmethod, classmethod, logging.Logger,
 )  # fmt: skip
@@ -72,7 +72,7 @@ _CONTAINERS = (list, dict, set, deque)
 _WRITES = frozenset(
     {"add", "append", "appendleft", "clear", "extend", "insert", "remove", "update", "discard"}
 )
-"""Methods of containers that a function can call without reading them."""
+"""Methods of containers that a function can call without reading the container."""
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
 _SETTINGS = (
@@ -121,13 +121,13 @@ class _Identity:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """A variable, and the attributes, and items with constant keys, that code reads of it."""
+    """A variable, and the attributes and constant keys by which code reads a part of its value."""
 
     root: str
     kind: str
     """`global`, `cell`, or `module` for an import inside of the function."""
     steps: tuple[tuple[bool, Any], ...] = ()
-    """For each step whether it is an attribute, and its name or key."""
+    """For each step: True if it is an attribute, and its name or key."""
 
     def then(self, is_attribute: bool, name: Any) -> "_Path":
         return _Path(self.root, self.kind, (*self.steps, (is_attribute, name)))
@@ -142,18 +142,18 @@ class Reads:
 
     Args:
         function: the function, with its callees.
-        functions_only: whether only the Python functions that it calls count.
+        functions_only: count only the Python functions that it calls.
     """
 
     def __init__(self, function: Callable[..., Any], *, functions_only: bool = False) -> None:
         self._function = function
         self._functions_only = functions_only
         self._written: frozenset[str] = frozenset()
-        self._known: dict[type | None, _ReadValues] = {}
+        self._cached: dict[type | None, _ReadValues] = {}
         self._guards: dict[tuple[_Path, int], FunctionType] = {}
 
     def now(self, owner: type | None = None) -> Key:
-        """The values now. Equal keys mean that the function computes the same.
+        """A key of the current values. With equal keys, the function computes the same.
 
         Args:
             owner: the class of the object, if the function is a method.
@@ -161,9 +161,9 @@ class Reads:
         return self._current(owner).key
 
     def _current(self, owner: type | None) -> "_ReadValues":
-        values = self._known.get(owner)
+        values = self._cached.get(owner)
         if values is None or not values.holds():
-            values = self._known[owner] = self._read(owner)
+            values = self._cached[owner] = self._read(owner)
         return values
 
     def _read(self, owner: type | None) -> "_ReadValues":
@@ -174,11 +174,11 @@ class Reads:
         return _ReadValues(key, [s for s in sources if s.name not in self._written])
 
     def guards(self) -> list[FunctionType] | None:
-        """Functions that read the variables where the function reads them, for Dynamo to trace:
-        its graph is then traced again after a change. None if it cannot follow a value.
+        """Functions that read the variables in their scopes, for Dynamo to trace: it then traces
+        the graph again after a change. None if Dynamo cannot follow a value.
 
-        A variable has the same function each time: Dynamo drops the graphs whose guards name a
-        function that is no longer there.
+        A variable has the same function each time, because Dynamo drops graphs whose guards name a
+        function that no longer exists.
         """
         guards: list[FunctionType] = []
         for source in self._current(None).sources:
@@ -195,20 +195,20 @@ class Reads:
     def refuse_written(self, before: Key, owner: type | None = None) -> str | None:
         """The reason why the function cannot be a composite: it changed a value that it reads.
 
-        Such a value has no key from now on.
+        From then on, such a value has no key.
         """
         changed = first_change(before, self.now(owner))
         if changed is None:
             return None
         self._written |= {changed[0]}
-        self._known = {}
+        self._cached = {}
         return refusal(self.now(owner))
 
     def check(self, before: Key, entry: str, owner: type | None = None) -> None:
-        """Check that all values are those of a forward whose backward is traced now.
+        """Check that the values have not changed since a forward, whose backward is traced now.
 
         Raises:
-            LoweringError: one is not.
+            LoweringError: a value has changed.
         """
         changed = first_change(before, self.now(owner))
         if changed is not None:
@@ -229,7 +229,7 @@ def refusal(key: Key) -> str | None:
 
 
 def first_change(before: Key, after: Key) -> tuple[str, Any, Any] | None:
-    """The first name whose value differs, with both values."""
+    """The first name whose value differs, with the old and the new value."""
     for then, now in zip_longest(before, after):
         if then != now:
             name = (then or now)[0]
@@ -238,7 +238,7 @@ def first_change(before: Key, after: Key) -> tuple[str, Any, Any] | None:
 
 
 def _text(key: Any) -> str:
-    """A value as messages show it, of its key."""
+    """The text for a value in messages, from its key."""
     value = key.value if isinstance(key, _Identity) else key
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
         value = value[1]
@@ -261,7 +261,7 @@ class _Source:
 
 
 def _guard(source: _Source) -> FunctionType:
-    """A function that reads one variable where it is."""
+    """A function that reads one variable in its scope."""
     path, scope = source.path, source.scope
     assert path is not None
     read = f"lambda: {path} is {path}"
@@ -274,20 +274,20 @@ def _guard(source: _Source) -> FunctionType:
 
 
 class _ReadValues:
-    """A value that was read, and its place."""
+    """The key of values that were read, and the variables that hold them."""
 
     def __init__(self, key: Key, sources: Sequence[_Source]) -> None:
         self.key = key
         self.sources = sources
         self._constants = [(s.read, s.value) for s in sources if s.is_constant]
-        self._others = [(s.read, s.key) for s in sources if not s.is_constant]
+        self._variable_values = [(s.read, s.key) for s in sources if not s.is_constant]
 
     def holds(self) -> bool:
-        """Return whether reading again would give the same."""
+        """Return whether reading again would give the same values."""
         for read, value in self._constants:
             if read() is not value:
                 return False
-        return all(_Keyed(read()).key == key for read, key in self._others)
+        return all(_Keyed(read()).key == key for read, key in self._variable_values)
 
 
 class _Walk:
@@ -302,14 +302,14 @@ class _Walk:
         self._package = _origin(self._root)[0]
         self._functions_only = functions_only
         self._followed: set[int] = set()
-        if not functions_only:  # it is the dtype of numbers that become tensors
+        if not functions_only:  # the dtype of numbers that become tensors
             setting = torch.get_default_dtype
             self._add(setting, "torch.get_default_dtype()", setting, None, None)
         self.follow(function)
 
     def follow(self, value: Any) -> None:
-        """Add the reads of a function whose code counts. For a class or an object, add those of the
-        methods that run when it is called."""
+        """Add the variables that a function reads if its code counts; for a class or an object, add
+        those of the methods that run when it is called."""
         value = original_function(value)
         if value is None or id(value) in self._followed:
             return
@@ -356,7 +356,7 @@ class _Walk:
                 self._variable(prefix, variables, path, root)
 
     def _members(self, function: FunctionType) -> None:
-        """Add what the class has under the names that a method reads of some object."""
+        """Add the class attributes whose names a method reads from any object."""
         bases = () if self._owner is None else self._owner.__mro__
         for name in function.__code__.co_names:
             for base in bases:
@@ -370,10 +370,10 @@ class _Walk:
     def _variable(
         self, prefix: str, scope: dict[str, Any] | CellType, path: _Path, root: Callable[[], Any]
     ) -> None:
-        value, rest, is_of_module = _resolved(root(), path.steps)
+        value, rest, module = _resolved(root(), path.steps)
         if isinstance(value, ModuleType):
             return
-        if is_of_module is not None and not self._counts(is_of_module):
+        if module is not None and not self._counts(module):
             if not rest and any(value is setting for setting in _SETTINGS):
                 self._add(value, f"{path}()", value, None, None)
             return
@@ -415,7 +415,7 @@ def _origin(value: Any) -> tuple[str, str]:
 
 
 def _module(value: Any) -> str:
-    """The name of the module that a function, class or module is of."""
+    """The name of the module in which a function or class is defined, or of a module."""
     if isinstance(value, ModuleType):
         return value.__name__
     if isinstance(value, FunctionType):
@@ -423,19 +423,19 @@ def _module(value: Any) -> str:
     return str(getattr(value, "__module__", None) or "")
 
 
-# ---- what code reads ----
+# ---- variables that code reads ----
 
 
 @functools.lru_cache(maxsize=1024)
 def _paths(code: CodeType) -> tuple[_Path, ...]:
-    """The variables that code reads from outside, with the attributes that it reads of each."""
+    """The variables that code reads from outside, with the attributes that it reads of them."""
     return tuple(dict.fromkeys(_read_by(code, frozenset(code.co_freevars))))
 
 
 def _read_by(code: CodeType, free: frozenset[str]) -> Iterator[_Path]:
     instructions = [i for i in dis.get_instructions(code) if i.opname not in _WITHOUT_EFFECT]
     imported: dict[str, _Path] = {}
-    """Local variables that hold a module, or what was imported from one."""
+    """Local variables that hold a module, or a value imported from a module."""
     module: _Path | None = None
     n = 0
     while n < len(instructions):
@@ -471,13 +471,13 @@ def _read_by(code: CodeType, free: frozenset[str]) -> Iterator[_Path]:
 
 def _steps(following: Sequence[dis.Instruction]) -> tuple[list[tuple[bool, Any]], int]:
     """The part of a loaded value that code reads, and the number of instructions for it."""
-    first, *others = following
-    second = others[0] if others else None
+    first, *rest = following
+    second = rest[0] if rest else None
     constant = second is not None and second.opname in _CONSTANTS
     if first.opname in _ATTRIBUTES and first.argval == "get" and constant:
-        return [(False, others[0].argval)], 2
+        return [(False, rest[0].argval)], 2
     if first.opname in _ATTRIBUTES and first.argval == "getenv" and constant:
-        return [(True, "environ"), (False, others[0].argval)], 2
+        return [(True, "environ"), (False, rest[0].argval)], 2
     if first.opname in _ATTRIBUTES:
         return [(True, first.argval)], 1
     is_item = second is not None and (
@@ -491,8 +491,8 @@ def _steps(following: Sequence[dis.Instruction]) -> tuple[list[tuple[bool, Any]]
 def _resolved(
     value: Any, steps: Sequence[tuple[bool, Any]]
 ) -> tuple[Any, Sequence[tuple[bool, Any]], ModuleType | None]:
-    """The value after as many steps as run no code, the steps that are left, and the module that
-    has the value under its name, if one has."""
+    """The value after the leading steps that run no code, the remaining steps, and the module whose
+    attribute the value is, if any."""
     module = None
     for n, (is_attribute, name) in enumerate(steps):
         after = _attribute(value, name) if is_attribute else _item(value, name)
@@ -543,7 +543,7 @@ def _content(cell: CellType) -> Any:
 
 
 class _Keyed:
-    """A value as a part of a key, with all that it holds."""
+    """A value as a part of a key, with all values that it holds."""
 
     def __init__(self, value: Any) -> None:
         self.is_constant = True
@@ -591,10 +591,10 @@ class _Keyed:
         package = _module(type(value)).partition(".")[0]
         if package in _FRAMEWORKS and not isinstance(value, torch.nn.Module):
             return _Identity(value)
-        return self._of_object(value, depth)
+        return self._object_key(value, depth)
 
-    def _of_object(self, value: Any, depth: int) -> Hashable:
-        """A key of all that an object holds."""
+    def _object_key(self, value: Any, depth: int) -> Hashable:
+        """A key of all values that an object holds."""
         held = dict(getattr(value, "__dict__", {}))
         if isinstance(value, torch.nn.Module):  # without its hooks
             held = {n: v for n, v in held.items() if n[0] != "_" or n in _REGISTRIES}

@@ -14,20 +14,20 @@ from composites.user_code import call_site
 log = logging.getLogger("composites")
 
 MAX_FALLBACKS = 1024
-"""Fallbacks that are counted separately for each entry. Further ones are counted together."""
+"""Fallbacks that are counted separately for each entry. Further fallbacks are counted together."""
 
 MAX_WRITTEN_OPERANDS = 12
 """Number of operands that a message lists. An optimizer's entry can have hundreds."""
 
 _FURTHER = "further calls"
 _NO_SITE = "a backward pass"
-"""Autograd runs the backward of XLA tensors in a thread of its own."""
+"""The call site of a backward: autograd runs the backward of XLA tensors in a separate thread."""
 
 
 @dataclass(slots=True, eq=False)
 class Fallback:
     """Calls that an entry does not claim, for one reason. They fall back to the stock lowering,
-    unless another entry claims them. It takes the place of a computation."""
+    unless another entry claims them. A cache holds a Fallback in place of a computation."""
 
     entry: str
     """The entry's qualified name."""
@@ -35,16 +35,16 @@ class Fallback:
     """Types of the operands."""
     reason: str
     is_missed: bool = True
-    """True if someone may want to know of the fallback. Calls inside the entry's own decomposition
-    are not claimed on purpose."""
-    of_platform: bool = False
+    """True if the fallback is reported. Calls inside the entry's own decomposition are deliberately
+    not claimed, and not reported."""
+    is_platform_specific: bool = False
     """True if another platform might claim the calls."""
     logged: set[str] = field(default_factory=set)
     """The call sites of the entry that have been logged."""
     calls: int = 0
     sites: dict[str, int] = field(default_factory=dict)
-    """Calls by call site, `file:line`. Only the first call's site is known, unless
-    XLA_COMPOSITE_LOG is set."""
+    """Calls by call site, `file:line`; only the first call's site unless XLA_COMPOSITE_LOG is set.
+    """
 
     def count_call(self) -> None:
         """Count a call that is not claimed. Log it if its call site is new."""
@@ -69,7 +69,7 @@ class EntryStatistics:
     caught: int = 0
     """Calls that became composites. A call in a compiled graph counts once, when it is traced."""
     lowered: int = 0
-    """Computations that were lowered for them. The other calls found theirs in the cache."""
+    """Computations that were lowered for these calls. The computations of the rest were cached."""
     fallbacks: dict[tuple[str, str], Fallback] = field(default_factory=dict)
     """The fallbacks by operands and reason."""
     always_on: bool = False
@@ -86,8 +86,7 @@ class EntryStatistics:
     """The caches of computations of the latest installation, by purpose."""
 
     def decline(self, alternative: str, reason: str) -> bool:
-        """Count a computation that an alternative did not take. Returns whether the reason is
-        new."""
+        """Count a computation that an alternative did not take; return True for a new reason."""
         key = (alternative, reason)
         is_new = key not in self.declined
         if is_new and len(self.declined) >= MAX_FALLBACKS:
@@ -96,19 +95,23 @@ class EntryStatistics:
         return is_new
 
     def fallback(
-        self, reason: str, operands: Iterable[object], *, of_platform: bool = False
+        self, reason: str, operands: Iterable[object], *, is_platform_specific: bool = False
     ) -> Fallback:
-        """The fallback for a reason. It is kept, and its calls are not counted yet."""
+        """The fallback for a reason, which is kept. Its calls are counted by `count_call`."""
         written = written_operands(operands)
-        known = self.fallbacks.get((written, reason))
-        if known is None:
+        fallback = self.fallbacks.get((written, reason))
+        if fallback is None:
             if len(self.fallbacks) >= MAX_FALLBACKS:
                 written = reason = _FURTHER
-            known = Fallback(
-                self.entry.qualified, written, reason, of_platform=of_platform, logged=self.logged
+            fallback = Fallback(
+                entry=self.entry.qualified,
+                operands=written,
+                reason=reason,
+                is_platform_specific=is_platform_specific,
+                logged=self.logged,
             )
-            known = self.fallbacks.setdefault((written, reason), known)
-        return known
+            fallback = self.fallbacks.setdefault((written, reason), fallback)
+        return fallback
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ class Statistics:
 
 
 def written_operands(operands: Iterable[object]) -> str:
-    """Types of operands, as in `float32[2, 3], None`, and the number of long lists of them.
+    """Types of operands, as in `float32[2, 3], None`; for many operands, the first and a count.
 
     Values that are not tensors are written as they are.
     """

@@ -1,4 +1,4 @@
 """Emission: a decomposition as HLO, with a name, attributes and a version, becomes one composite.
 
-Nothing here imports torch. Frontends pass in and receive serialized HLO modules.
+No module of this package imports torch. Frontends pass in and receive serialized HLO modules.
 """

@@ -1,9 +1,9 @@
-"""Products over merged batch dimensions become products with the batch dimensions apart.
+"""Products over merged batch dimensions become products over separate batch dimensions.
 
 PyTorch multiplies stacks of matrices, such as the heads of attention, with three dimensions: it
-merges batch and heads in a reshape, and takes them apart again afterwards. XLA's partitioner cannot
-keep the sharding of a dimension that is merged after another one, so tensor parallelism gathers
-both operands of every such product on each device. Without the merge it gathers nothing:
+merges batch and heads in a reshape, and splits them again afterwards. XLA's partitioner cannot keep
+the sharding of a dimension that is merged after another one, so tensor parallelism gathers both
+operands of every such product on each device. Without the merge, the partitioner gathers nothing:
 
     merged = f32[8,16,8] reshape(f32[2,4,16,8])        dot(f32[2,4,16,8], f32[2,4,8,16]),
     product = dot(merged, …), lhs_batch_dims={0}   =>      lhs_batch_dims={0,1}
@@ -37,7 +37,7 @@ def separate_batch_dimensions(body: Any, *, keep_roundings: bool) -> None:
         return
     separation = _Separation(body, keep_roundings=keep_roundings)
     for instruction in body.instructions:  # operands come before their users
-        separation.place(instruction)
+        separation.rewrite(instruction)
     if not separation.has_products:
         return
     root = separation.renamed.get(body.root_id, body.root_id)
@@ -53,28 +53,29 @@ class _Separation:
         self._keep_roundings = keep_roundings
         self.instructions: list[Any] = []
         self.renamed: dict[int, int] = {}
-        """Ids of values that are another value now."""
+        """For a replaced value: the id of the value that replaces it."""
         self.has_products = False
         self._by_id: dict[int, Any] = {}
-        self._apart: dict[int, int] = {}
-        """For a value whose first dimension is a merge: the id of the same value before it."""
+        self._unmerged: dict[int, int] = {}
+        """For a value whose first dimension is a merge: the id of the value before the merge."""
         self._ids: Iterator[int] = count(1 + max(item.id for item in body.instructions))
 
-    def place(self, original: Any) -> None:
+    def rewrite(self, original: Any) -> None:
+        """Add a copy of an instruction, or replace it by a product over separate dimensions."""
         instruction = hlo_proto.Instruction()
         instruction.CopyFrom(original)
         for ids in (instruction.operand_ids, instruction.control_predecessor_ids):
             ids[:] = [self.renamed.get(i, i) for i in ids]
-        apart = [self._apart.get(i) for i in instruction.operand_ids]
+        unmerged = [self._unmerged.get(i) for i in instruction.operand_ids]
         opcode = instruction.opcode
         if opcode == "reshape":
-            self._reshape(instruction, apart[0])
+            self._reshape(instruction, unmerged[0])
         elif _is_batched_dot(instruction):
-            self._dot(instruction, apart)
+            self._dot(instruction, unmerged)
         else:
             self._add(instruction)
-            if apart and apart[0] is not None and _keeps_first_dimension(instruction):
-                self._follow(instruction, self._by_id[apart[0]])
+            if unmerged and unmerged[0] is not None and _keeps_first_dimension(instruction):
+                self._follow(instruction, self._by_id[unmerged[0]])
 
     def _add(self, instruction: Any) -> None:
         self.instructions.append(instruction)
@@ -90,14 +91,14 @@ class _Separation:
         made.shape.CopyFrom(hlo_proto.array_shape(name, dimensions))
         return made
 
-    def _reshape(self, instruction: Any, apart: int | None) -> None:
+    def _reshape(self, instruction: Any, unmerged: int | None) -> None:
         dimensions = list(instruction.shape.dimensions)
-        if apart is not None and list(self._by_id[apart].shape.dimensions) == dimensions:
-            self.renamed[instruction.id] = apart
+        if unmerged is not None and list(self._by_id[unmerged].shape.dimensions) == dimensions:
+            self.renamed[instruction.id] = unmerged
             return
         self._add(instruction)
         if _merges(self._by_id[instruction.operand_ids[0]].shape, instruction.shape):
-            self._apart[instruction.id] = instruction.operand_ids[0]
+            self._unmerged[instruction.id] = instruction.operand_ids[0]
 
     def _follow(self, instruction: Any, source: Any) -> None:
         """Apply the same instruction to the value before the merge."""
@@ -108,15 +109,15 @@ class _Separation:
             rest = [dimension + extra for dimension in instruction.dimensions[1:]]
             made.dimensions[:] = [*range(extra + 1), *rest]
         self._add(made)
-        self._apart[instruction.id] = made.id
+        self._unmerged[instruction.id] = made.id
 
-    def _dot(self, instruction: Any, apart: Sequence[int | None]) -> None:
-        leading = self._leading(instruction, apart)
+    def _dot(self, instruction: Any, unmerged: Sequence[int | None]) -> None:
+        leading = self._leading(instruction, unmerged)
         if leading is None:
             self._add(instruction)
             return
         extra = len(leading) - 1
-        made = self._new(instruction, apart, [*leading, *instruction.shape.dimensions[1:]])
+        made = self._new(instruction, unmerged, [*leading, *instruction.shape.dimensions[1:]])
         numbers = made.dot_dimension_numbers
         for batch in (numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions):
             batch[:] = range(extra + 1)
@@ -127,11 +128,11 @@ class _Separation:
             opcode="reshape", id=instruction.id, operand_ids=[made.id], shape=instruction.shape
         )
         self._add(merged)
-        self._apart[instruction.id] = made.id
+        self._unmerged[instruction.id] = made.id
         self.has_products = True
 
-    def _leading(self, dot: Any, apart: Sequence[int | None]) -> list[int] | None:
-        """The dimensions that both operands of a product merge; None if it stays as it is."""
+    def _leading(self, dot: Any, unmerged: Sequence[int | None]) -> list[int] | None:
+        """Dimensions that both operands of a product merge; None if the product stays as it is."""
         result = dot.shape.element_type
         if self._keep_roundings and result in hlo_proto.NARROW_FLOATS:
             return None
@@ -139,7 +140,7 @@ class _Separation:
         if any(self._by_id[i].shape.element_type != result for i in dot.operand_ids):
             return None
         leading = []
-        for merged, before in zip(dot.operand_ids, apart, strict=True):
+        for merged, before in zip(dot.operand_ids, unmerged, strict=True):
             if before is None:
                 return None
             old, new = (self._by_id[i].shape.dimensions for i in (before, merged))

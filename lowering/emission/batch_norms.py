@@ -2,9 +2,8 @@
 
 torch_xla lowers layer norm, group norm and instance norm to `batch-norm-training` and
 `batch-norm-grad`. XLA's partitioner leaves these whole on each device, and gathers their operands.
-The operations that they stand for are those of XLA's own expander
-(xla/service/batchnorm_expander.cc); sums over a dimension that is divided are then summed over the
-devices.
+The operations that replace them are those of XLA's own expander
+(xla/service/batchnorm_expander.cc); sums over a divided dimension are then summed over the devices.
 """
 
 from collections.abc import Callable
@@ -25,10 +24,10 @@ def expand_batch_norms(body: Any, free_id: int) -> list[Any]:
 
     Args:
         body: the computation.
-        free_id: from here on, no computation has these ids.
+        free_id: the first of the ids that no computation has.
 
     Returns:
-        The computations that it calls now, and those that these call.
+        The computations that `body` calls now, and their callees.
     """
     shapes = {item.id: item.shape for item in body.instructions}
     made: list[Any] = []
@@ -43,7 +42,7 @@ def expand_batch_norms(body: Any, free_id: int) -> list[Any]:
         module = hlo_proto.Module.FromString(
             _lowered(item.opcode, item.feature_index, item.epsilon, name, sizes)
         )
-        entry = hlo_proto.entry_of(module)
+        entry = hlo_proto.entry_computation(module)
         free_id = renumber(module.computations, first=free_id)
         made.extend(module.computations)
         item.opcode = "call"
@@ -57,10 +56,10 @@ def expand_batch_norms(body: Any, free_id: int) -> list[Any]:
 def _lowered(
     opcode: str, feature: int, epsilon: float, type_: str, sizes: tuple[tuple[int, ...], ...]
 ) -> bytes:
-    """A batch norm of operands of these sizes as a serialized HLO module."""
+    """A batch norm of operands of `sizes` as a serialized HLO module."""
     jax = import_jax()
     with enable_x64():
-        arrays = [jax.ShapeDtypeStruct(each, numpy_dtype(type_)) for each in sizes]
+        arrays = [jax.ShapeDtypeStruct(dimensions, numpy_dtype(type_)) for dimensions in sizes]
         function = partial(_FUNCTIONS[opcode], feature, epsilon)
         # keep_unused: parameter N is operand N.
         lowered = jax.jit(function, keep_unused=True).lower(*arrays)

@@ -9,7 +9,7 @@ from lowering.emission import hlo_proto
 def insertable(module: Any) -> bytes:
     """Serialize a whole module (protobuf, changed in place) in the form that XlaBuilder
     requires."""
-    entry = hlo_proto.entry_of(module)
+    entry = hlo_proto.entry_computation(module)
     types = signature(entry)
     for computation in module.computations:
         compact(computation)
@@ -22,17 +22,17 @@ def insertable(module: Any) -> bytes:
 
 
 def calling(name: str, types: Any, first: int = 2, **root: Any) -> Any:
-    """A computation (protobuf) of one instruction, which takes all parameters.
+    """A computation (protobuf) of one instruction, whose operands are all parameters.
 
     Args:
-        types: its program shape.
-        first: the id of its first parameter; no other instruction has this id or the next ones.
+        types: the program shape of the computation.
+        first: the id of the first parameter; no other instruction has this id or a higher one.
         root: fields of the instruction.
     """
     made = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=types)
-    for place, shape in enumerate(types.parameters):
+    for number, shape in enumerate(types.parameters):
         made.instructions.add(
-            name="p.1", opcode="parameter", id=first + place, parameter_number=place, shape=shape
+            name="p.1", opcode="parameter", id=first + number, parameter_number=number, shape=shape
         )
     made.root_id = first + len(types.parameters)
     operands = range(first, made.root_id)
@@ -42,21 +42,21 @@ def calling(name: str, types: Any, first: int = 2, **root: Any) -> Any:
     return made
 
 
-def as_module(entry: Any, others: Iterable[Any] = ()) -> bytes:
-    """A serialized module with this entry computation, and others that it may call."""
+def as_module(entry: Any, callees: Iterable[Any] = ()) -> bytes:
+    """A serialized module with this entry computation and its callees."""
     written: bytes = hlo_proto.Module(
         name=entry.name,
         entry_computation_name=entry.name,
         entry_computation_id=entry.id,
         id=entry.id,
         host_program_shape=entry.program_shape,
-        computations=[*others, entry],
+        computations=[*callees, entry],
     ).SerializeToString(deterministic=True)
     return written
 
 
 def signature(computation: Any) -> Any:
-    """The program shape (protobuf) of a computation. XLA wants a name for each parameter."""
+    """The program shape (protobuf) of a computation. XLA requires a name for each parameter."""
     types = hlo_proto.ProgramShape()
     types.CopyFrom(computation.program_shape)
     types.parameter_names[:] = [""] * len(types.parameters)
@@ -66,10 +66,10 @@ def signature(computation: Any) -> Any:
 
 
 def compact(computation: Any) -> None:
-    """Remove names, which `renumber` gives again, source information and the program shape.
+    """Remove names, which `renumber` sets again, source information and the program shape.
 
-    XlaBuilder reads the program shape of the computation that is inserted, and nothing reads those
-    of the others.
+    XlaBuilder reads the program shape of the inserted computation, and no program shape of the
+    computations that it calls.
     """
     for instruction in computation.instructions:
         instruction.ClearField("name")
@@ -91,9 +91,10 @@ def renumber(computations: Iterable[Any], first: int) -> int:
     """Give every computation and instruction a unique id and a short name, and return the next free
     id.
 
-    XlaBuilder remaps the ids of both in one table (torch_xla 2.9). If an id is used twice, a later
-    step fails with "not found in builder". It makes names unique by replacing a numeric suffix, and
-    aborts the process if there is none. The rest of a name does not appear in StableHLO.
+    XlaBuilder remaps the ids of computations and instructions in one table (torch_xla 2.9). If an
+    id is used twice, a later step fails with "not found in builder". XlaBuilder makes names unique
+    by replacing a numeric suffix, and aborts the process if a name has none. The rest of a name
+    does not appear in StableHLO.
     """
     computations = list(computations)
     next_id = first

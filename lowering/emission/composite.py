@@ -6,8 +6,8 @@ into a graph, XLA turns this call into `stablehlo.composite`. XLA inlines the ca
 claims the composite.
 
 A graph holds a copy of the module for every call, so the module's size costs time in training.
-Instructions that XLA would simplify away, dead ones, computations without callers and equal ones
-are dropped, and so are fields that XLA does not need, see `compact`.
+Dead instructions, instructions that XLA would simplify away, computations without callers and
+duplicate computations are dropped, and so are fields that XLA does not need, see `compact`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,22 +69,22 @@ def emit_composite(
         decomposition: HLO whose entry computation returns a tuple.
         guard_products: put an optimization barrier after a composite that contains a product from
             bf16 to f32. XLA:CPU (jaxlib 0.7.1 to 0.12.0, torch_xla 2.9) rejects such a product if
-            it fuses a transpose of the result into it. It does not do this across a barrier.
+            it fuses a transpose of the result into it. XLA:CPU does not fuse across a barrier.
         keep_roundings: see `separate_batch_dimensions`.
         is_shared: several devices share the graph. Batch norms are written as sums and elementwise
             operations, sums over the same dimensions as one, and products read no transposes.
         is_partitioned: a partitioner may divide the graph among devices, each use of a value in its
-            own way. Products over merged batch dimensions are written with the dimensions apart for
-            it; XLA fuses the two in other ways, so that last bits can differ. Equal values stay.
-            Otherwise the graph runs, and holds a copy of the module for every call, so that it is
-            simplified here. A recorded graph is simplified as a whole, in `lowering.hlo`.
+            own way. Products over merged batch dimensions are then written over separate
+            dimensions; XLA fuses the two forms differently, so the last bits can differ. Equal
+            values stay. Otherwise the graph runs, and holds a copy of the module for every call, so
+            this function simplifies it. `lowering.hlo` simplifies a recorded graph as a whole.
 
     Raises:
         ForeignParameterError: a parameter of the decomposition is not an operand.
     """
     source = hlo_proto.Module.FromString(decomposition.module)
     by_id = {computation.id: computation for computation in source.computations}
-    body = hlo_proto.entry_of(source)
+    body = hlo_proto.entry_computation(source)
 
     inline_calls(body, by_id)
     norms = expand_batch_norms(body, 1 + max(by_id)) if is_shared else []
@@ -100,19 +100,19 @@ def emit_composite(
     _return_results(body)
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))
-    known = [*norms, *source.computations]  # in XLA's order, callers come last
+    computations = [*norms, *source.computations]  # in XLA's order, callers come last
     types = signature(body)
-    for computation in known:
+    for computation in computations:
         compact(computation)
     if is_partitioned:
         drop_dead(body)
     else:
-        for computation in known:
+        for computation in computations:
             drop_defaults(computation)
-        share_equal(known)
+        share_equal(computations)
         simplify(body)
-    reached = reachable(body.id, {c.id: c for c in known})
-    kept = [c for c in known if c.id in reached]
+    reached = reachable(body.id, {c.id: c for c in computations})
+    kept = [c for c in computations if c.id in reached]
     next_id = renumber(kept, first=2)
     body.name = f"{name}.impl.1"
 

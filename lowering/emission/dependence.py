@@ -14,17 +14,17 @@ def parameters_read(module: bytes, referred: Mapping[str, bytes]) -> frozenset[i
     take operands that they do not read; the moving averages of a batch norm are examples of both.
 
     Args:
-        referred: the modules that it may refer to by name.
+        referred: the modules that the graph may refer to, by name.
     """
     graph = hlo_proto.Module.FromString(module)
-    by_id = {each.id: each for each in graph.computations}
-    return _read(hlo_proto.entry_of(graph), by_id, referred)
+    by_id = {computation.id: computation for computation in graph.computations}
+    return _read(hlo_proto.entry_computation(graph), by_id, referred)
 
 
 def _read(
     computation: Any, by_id: Mapping[int, Any], referred: Mapping[str, bytes]
 ) -> frozenset[int]:
-    instructions = {each.id: each for each in computation.instructions}
+    instructions = {instruction.id: instruction for instruction in computation.instructions}
     seen: set[int] = set()
     pending = [computation.root_id]
     while pending:
@@ -33,9 +33,9 @@ def _read(
             seen.add(number)
             pending += _dependencies(instructions[number], by_id, referred)
     return frozenset(
-        each.parameter_number
-        for each in computation.instructions
-        if each.opcode == "parameter" and each.id in seen
+        instruction.parameter_number
+        for instruction in computation.instructions
+        if instruction.opcode == "parameter" and instruction.id in seen
     )
 
 

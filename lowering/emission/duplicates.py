@@ -1,7 +1,7 @@
 """Equal computations in a decomposition become one.
 
-Each reduction, sort or scatter of a decomposition has a computation of its own, and most of them
-add two numbers or find the larger one.
+Each reduction, sort or scatter of a decomposition has a separate computation, and most of these
+computations add two numbers or return the larger number.
 """
 
 from collections.abc import Hashable, Sequence
@@ -14,7 +14,7 @@ _CALLERS = frozenset({"reduce", "reduce-window", "scatter", "select-and-scatter"
 
 def share_equal(computations: Sequence[Any]) -> None:
     """Make reductions, sorts and scatters refer to the first of several equal computations, in
-    place. The others stay where they are, without a caller.
+    place. The other equal computations stay in the module, without a caller.
 
     Args:
         computations: all computations (protobuf) of a module, see `compact`.
@@ -34,13 +34,13 @@ def share_equal(computations: Sequence[Any]) -> None:
 
 def _key(computation: Any) -> Hashable:
     """A key of a computation that equal computations have in common."""
-    places = {item.id: place for place, item in enumerate(computation.instructions)}
+    positions = {item.id: position for position, item in enumerate(computation.instructions)}
     items = []
     for item in computation.instructions:
         bare = hlo_proto.Instruction()
         bare.CopyFrom(item)
         bare.ClearField("id")
         for ids in (bare.operand_ids, bare.control_predecessor_ids):
-            ids[:] = [places[number] for number in ids]
+            ids[:] = [positions[number] for number in ids]
         items.append(bare.SerializeToString(deterministic=True))
-    return places[computation.root_id], tuple(items)
+    return positions[computation.root_id], tuple(items)

@@ -108,8 +108,8 @@ def stem(name: str) -> str:
     return _COUNTER.sub("", name)
 
 
-def entry_of(module: Any) -> Any:
-    """The entry computation of a module. JAX's modules do not name it; there it is the last one."""
+def entry_computation(module: Any) -> Any:
+    """The entry computation of a module; in a module of JAX, which names none, the last one."""
     number = module.entry_computation_id or module.computations[-1].id
     return next(computation for computation in module.computations if computation.id == number)
 
@@ -126,8 +126,8 @@ def array_shape(element_type: str, dimensions: Sequence[int]) -> Any:
 
 
 def drop_defaults(shape: Any) -> None:
-    """Remove from a shape (protobuf), in place, what XLA assumes where it is absent: that no
-    dimension varies, and that nothing is padded."""
+    """Remove, in place, the fields of a shape (protobuf) that have XLA's default values: no dynamic
+    dimension and no padding."""
     if True not in shape.is_dynamic_dimension:
         shape.ClearField("is_dynamic_dimension")
     if shape.layout.tail_padding_alignment_in_elements == 1:

@@ -1,8 +1,8 @@
 """Inlining the plain calls inside a decomposition.
 
 A computation that is inserted into a graph arrives as a call of a separate computation. Inside a
-decomposition, this has no use and makes the text harder to read. Calls that are composites stay, as
-nested composites.
+decomposition, such a call has no use and makes the text harder to read. Calls that are composites
+stay, as nested composites.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ def inline_calls(computation: Any, by_id: Mapping[int, Any]) -> None:
     if not any(map(_is_plain_call, computation.instructions)):
         return
     inliner = _Inliner(by_id)
-    root = inliner.place(computation, None)
+    root = inliner.inline(computation, None)
     instructions = inliner.instructions
     computation.ClearField("instructions")
     computation.instructions.extend(instructions)
@@ -31,7 +31,7 @@ def _is_plain_call(instruction: Any) -> bool:
 
 
 class _Inliner:
-    """Collects the instructions of a computation and of those that it calls, with new ids."""
+    """Collects the instructions of a computation and of its callees, with new ids."""
 
     def __init__(self, by_id: Mapping[int, Any]) -> None:
         self.by_id = by_id
@@ -39,11 +39,11 @@ class _Inliner:
         self._ids: Iterator[int] = iter(range(1, 1 << 62))
         self._tuples: dict[int, list[int]] = {}
 
-    def place(self, computation: Any, operands: list[int] | None) -> int:
+    def inline(self, computation: Any, operands: list[int] | None) -> int:
         """Add a computation's instructions and return the new id of its root.
 
         Args:
-            operands: new ids of the values of its parameters; None to keep the parameters.
+            operands: new ids of the parameters' values; None to keep the parameters.
         """
         new: dict[int, int] = {}
         for instruction in computation.instructions:  # operands come before their users
@@ -52,7 +52,7 @@ class _Inliner:
                 new[instruction.id] = operands[instruction.parameter_number]
             elif _is_plain_call(instruction):
                 callee = self.by_id[instruction.called_computation_ids[0]]
-                new[instruction.id] = self.place(callee, inputs)
+                new[instruction.id] = self.inline(callee, inputs)
             elif instruction.opcode == "get-tuple-element" and inputs[0] in self._tuples:
                 new[instruction.id] = self._tuples[inputs[0]][instruction.tuple_index]
             else:

@@ -1,4 +1,4 @@
-"""Linking: insert the modules that a recorded graph refers to, each one once.
+"""Linking: insert each module that a recorded graph refers to once.
 
 A graph that runs holds a computation for every call of a composite. A graph that is only recorded
 holds a reference instead, a custom call that names the module. For an export, a composite then
@@ -15,7 +15,7 @@ from lowering.emission.builder import as_module, calling, renumber
 _PREFIX = "composites.module."
 
 
-def name_of(module: bytes) -> str:
+def module_name(module: bytes) -> str:
     """The name of a module in references. Equal modules have the same name."""
     return f"{_PREFIX}{hashlib.sha256(module).hexdigest()}"
 
@@ -27,13 +27,13 @@ def is_reference(instruction: Any) -> bool:
 
 def reference(module: bytes) -> bytes:
     """A module with the same signature as `module` that contains only a reference to it."""
-    entry = hlo_proto.entry_of(hlo_proto.Module.FromString(module))
+    entry = hlo_proto.entry_computation(hlo_proto.Module.FromString(module))
     return as_module(
         calling(
             "reference",
             entry.program_shape,
             opcode="custom-call",
-            custom_call_target=name_of(module),
+            custom_call_target=module_name(module),
         )
     )
 
@@ -62,7 +62,7 @@ class _Linker:
         """The id of each module's entry computation."""
 
     def add(self, computations: Iterable[Any]) -> None:
-        """Add computations, each after those that it refers to."""
+        """Add computations, each after the modules that it refers to."""
         for computation in computations:
             for instruction in computation.instructions:
                 if is_reference(instruction):
@@ -71,24 +71,24 @@ class _Linker:
 
     def _call(self, instruction: Any) -> None:
         """Turn a reference into a call."""
-        # Nothing that is of custom calls alone may stay: jaxlib's converter ends the process with
-        # it where calls are not inlined (0.10.2 and 0.11.2).
+        # Fields that only custom calls have must not stay: where calls are not inlined, jaxlib's
+        # converter (0.10.2 and 0.11.2) ends the process if it reads such a field.
         call = hlo_proto.Instruction(
             name=instruction.name,
             opcode="call",
             id=instruction.id,
             operand_ids=instruction.operand_ids,
-            called_computation_ids=[self._entry_of(instruction.custom_call_target)],
+            called_computation_ids=[self._entry_id(instruction.custom_call_target)],
         )
         for field in ("shape", "metadata", "sharding", "frontend_attributes"):
             if instruction.HasField(field):
                 getattr(call, field).CopyFrom(getattr(instruction, field))
         instruction.CopyFrom(call)
 
-    def _entry_of(self, name: str) -> int:
+    def _entry_id(self, name: str) -> int:
         if name not in self._entries:
             module = hlo_proto.Module.FromString(self.modules[name])
-            entry = hlo_proto.entry_of(module)
+            entry = hlo_proto.entry_computation(module)
             self.next_id = renumber(module.computations, self.next_id)
             self._entries[name] = entry.id
             self.add(module.computations)

@@ -82,7 +82,7 @@ def _finite(values: Values) -> Values | None:
     return values if np.all(np.isfinite(values)) else None
 
 
-def literal_of(values: Values, shape: Any) -> Any | None:
+def as_literal(values: Values, shape: Any) -> Any | None:
     """Values as a literal: a scalar if all are equal; None if the table is too large to print.
 
     Args:

@@ -22,7 +22,7 @@ def put_numbers(body: Any, numbers: Mapping[int, Any], *, hidden: bool) -> None:
     Args:
         body: the computation (protobuf), changed in place.
         numbers: a 0-d numpy array for each number of a parameter.
-        hidden: whether XLA must not compute with them.
+        hidden: True if XLA must not compute with the numbers.
     """
     free_id = 1 + max(instruction.id for instruction in body.instructions)
     before = list(body.instructions)
@@ -41,12 +41,12 @@ def put_numbers(body: Any, numbers: Mapping[int, Any], *, hidden: bool) -> None:
         pair.id, held, part = free_id, free_id + 1, free_id + 2
         free_id += 3
         name = hlo_proto.ELEMENT_TYPE_NAMES[instruction.shape.element_type]
-        one = hlo_proto.array_shape(name, (1,))
+        single = hlo_proto.array_shape(name, (1,))
         second = hlo_proto.SliceDimensions(start=1, limit=2, stride=1)
         add = body.instructions.add
         body.instructions.append(pair)
         add(opcode="opt-barrier", id=held, operand_ids=[pair.id], shape=pair.shape)
-        add(opcode="slice", id=part, operand_ids=[held], shape=one, slice_dimensions=[second])
+        add(opcode="slice", id=part, operand_ids=[held], shape=single, slice_dimensions=[second])
         add(opcode="reshape", id=instruction.id, operand_ids=[part], shape=instruction.shape)
 
 
@@ -54,9 +54,9 @@ def _pair(value: Any, shape: Any) -> Any:
     """A constant that holds another number and the value.
 
     XLA turns an array of equal numbers into a broadcast scalar, and 0, 1, … into an iota. A value
-    of 0 or 1 could be part of the latter, but these are constants in stock graphs too.
+    of 0 or 1 could be part of an iota, but 0 and 1 are constants in stock graphs too.
     """
     pair = hlo_proto.array_shape(hlo_proto.ELEMENT_TYPE_NAMES[shape.element_type], (2,))
-    other = value.dtype.type(0 if value == 1 else 1)
-    literal = hlo_proto.literal(np.array([other, value], value.dtype), pair)
+    different = value.dtype.type(0 if value == 1 else 1)
+    literal = hlo_proto.literal(np.array([different, value], value.dtype), pair)
     return hlo_proto.Instruction(opcode="constant", shape=pair, literal=literal)

@@ -1,7 +1,7 @@
-"""simplify: instructions that a tracer repeats for every call are written once.
+"""simplify: write the instructions that a tracer repeats for every call only once.
 
 PyTorch's kernels write every Python number as a constant that they reshape and broadcast, multiply
-by an `alpha` of one, and reshape what they have reshaped:
+by an `alpha` of one, and reshape again:
 
     one = f32[] constant(1)                      y = f32[4,8] tanh(x)
     ones = f32[4,8] broadcast(one)           =>
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from lowering.emission import hlo_proto, literals
 from lowering.emission.literals import Values
 
-# Opcodes whose value depends on operands and attributes alone. A call is not one of them: two calls
+# Opcodes whose value depends on operands and attributes alone. Calls are not among them: two calls
 # of a composite stay two, because a consumer may replace each of them.
 _PURE = """
     abs add and atan2 batch-norm-grad batch-norm-inference batch-norm-training broadcast cbrt
@@ -32,15 +32,14 @@ _PURE = """
 """
 PURE = frozenset(_PURE.split())
 _SPREADING = frozenset(["broadcast", "reshape", "transpose"])
-"""Opcodes whose value is filled with a number if that of their operand is."""
+"""Opcodes whose result is filled with one number if their operand is filled with it."""
 
 
 def simplify(computation: Any) -> None:
     """Simplify a computation (protobuf), in place, and remove the instructions that its root does
     not reach. Parameters stay, because they are the signature.
 
-    In computations with dimensions that vary, with shardings, or in which an instruction waits for
-    another one that it does not read, nothing is simplified.
+    Computations with dynamic dimensions, shardings or control dependencies are not simplified.
     """
     if all(map(_is_plain, computation.instructions)):
         ComputationBody().rewrite(computation)
@@ -61,7 +60,8 @@ def drop_dead(
     """Remove, in place, the instructions that the root does not reach.
 
     Args:
-        stays: whether instructions of an opcode stay, with their operands. Parameters have to.
+        stays: return True if instructions of an opcode, such as a parameter, stay with their
+            operands.
     """
     by_id = {instruction.id: instruction for instruction in computation.instructions}
     live: set[int] = set()
@@ -78,7 +78,7 @@ def drop_dead(
 
 
 def reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
-    """The ids of a computation and of all that it calls."""
+    """Ids of a computation and of all its direct and indirect callees."""
     reached: set[int] = set()
     pending = [entry_id]
     while pending:
@@ -91,15 +91,15 @@ def reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
 
 
 class ComputationBody:
-    """The instructions of one computation, each named by its place in `instructions`.
+    """The instructions of one computation, each identified by its position in `instructions`.
 
-    XLA:CPU computes values of narrow floating-point types in f32, and which of their roundings it
-    leaves out depends on the instructions around them. Around these, only constants are simplified.
+    XLA:CPU computes values of narrow floating-point types in f32, and the roundings that it leaves
+    out depend on the instructions around them. For such values, only constants are simplified.
     """
 
     shared = PURE - {"broadcast"}
     """Opcodes of which equal instructions become one. A broadcast that several fusions read has a
-    buffer of its own on XLA:CPU."""
+    separate buffer on XLA:CPU."""
 
     def __init__(self) -> None:
         self.instructions: list[Any] = []
@@ -123,7 +123,7 @@ class ComputationBody:
             instruction.ClearField("metadata")
             instruction.ClearField("id")
             instruction.ClearField("operand_ids")
-            positions[instruction_id] = self.position_of(instruction, instruction.opcode, operands)
+            positions[instruction_id] = self.add_value(instruction, instruction.opcode, operands)
         computation.ClearField("instructions")
         for position, instruction in enumerate(self.instructions):
             instruction.id = 1 + position
@@ -131,8 +131,8 @@ class ComputationBody:
         computation.instructions.extend(self.instructions)
         computation.root_id = 1 + positions[computation.root_id]
 
-    def position_of(self, instruction: Any, opcode: str, operands: list[int]) -> int:
-        """The place of an instruction's value: a new one, or one that holds the value already."""
+    def add_value(self, instruction: Any, opcode: str, operands: list[int]) -> int:
+        """Return the position of an instruction's value, which is added unless it exists."""
         if opcode in _SPREADING and operands[0] in self._scalars:
             return self.filled(instruction.shape, self._scalars[operands[0]])
         rule = self.rule(instruction, opcode)
@@ -145,7 +145,7 @@ class ComputationBody:
         return (_NARROW_RULES if is_narrow else RULES).get(opcode)
 
     def append(self, instruction: Any, opcode: str, operands: list[int]) -> int:
-        """Put an instruction at the end, unless there is an equal one."""
+        """Append an instruction unless an equal one exists, and return its position."""
         position = len(self.instructions)
         if opcode in self.shared:
             key = (instruction.SerializeToString(), *operands)
@@ -168,9 +168,9 @@ class ComputationBody:
             self._values[position] = self._values[scalar]
         return position
 
-    def constant_of(self, shape: Any, values: Values | None) -> int | None:
-        """A constant of a shape; None where it is not made."""
-        literal = None if values is None else literals.literal_of(values, shape)
+    def add_constant(self, shape: Any, values: Values | None) -> int | None:
+        """Return the position of a constant of a shape; None if no such constant is written."""
+        literal = None if values is None else literals.as_literal(values, shape)
         if values is None or literal is None:
             return None
         constant = hlo_proto.Instruction(opcode="constant", shape=literal.shape, literal=literal)
@@ -189,16 +189,16 @@ class ComputationBody:
                 self._values[position] = values
 
     def _is(self, operand: int, number: int) -> bool:
-        """Return whether a value is filled with this zero or one."""
+        """Return whether a value is filled with `number`, which is 0 or 1."""
         values = self._values.get(operand)
         return values is not None and literals.is_number(values, number)
 
-    # ---- rules: the place of the value where there is a shorter way to it, or None ----
+    # ---- rules: each returns the position of an equal value that needs less work, or None ----
 
     def constant(self, instruction: Any, operands: list[int]) -> int | None:
         literal = instruction.literal
         if instruction.shape.dimensions:
-            return self.constant_of(instruction.shape, literals.values(literal))
+            return self.add_constant(instruction.shape, literals.values(literal))
         position = self.append(instruction, "constant", operands)
         if instruction.shape.element_type != hlo_proto.TUPLE:
             self._scalar(position, literal)
@@ -212,7 +212,7 @@ class ComputationBody:
             return operand
         if self.opcodes[operand] == "broadcast":
             instruction.dimensions[:] = [axes[axis] for axis in inner.dimensions]
-            return self.position_of(instruction, "broadcast", self.operands[operand])
+            return self.add_value(instruction, "broadcast", self.operands[operand])
         return None
 
     def reshape(self, instruction: Any, operands: list[int]) -> int | None:
@@ -221,9 +221,9 @@ class ComputationBody:
             return operand
         if operand in self._values:
             values = self._values[operand].reshape(tuple(instruction.shape.dimensions))
-            return self.constant_of(instruction.shape, values)
+            return self.add_constant(instruction.shape, values)
         if self.opcodes[operand] == "reshape":
-            return self.position_of(instruction, "reshape", self.operands[operand])
+            return self.add_value(instruction, "reshape", self.operands[operand])
         return None
 
     def transpose(self, instruction: Any, operands: list[int]) -> int | None:
@@ -238,10 +238,10 @@ class ComputationBody:
                 broadcast = hlo_proto.Instruction(
                     opcode="broadcast", shape=instruction.shape, dimensions=moved
                 )
-                return self.position_of(broadcast, "broadcast", self.operands[operand])
+                return self.add_value(broadcast, "broadcast", self.operands[operand])
         if self.opcodes[operand] == "transpose":
             instruction.dimensions[:] = [inner.dimensions[axis] for axis in axes]
-            return self.position_of(instruction, "transpose", self.operands[operand])
+            return self.add_value(instruction, "transpose", self.operands[operand])
         return None
 
     def convert(self, instruction: Any, operands: list[int]) -> int | None:
@@ -252,7 +252,7 @@ class ComputationBody:
         if values is None:
             return None
         type_ = instruction.shape.element_type
-        return self.constant_of(instruction.shape, literals.convert(values, type_))
+        return self.add_constant(instruction.shape, literals.convert(values, type_))
 
     def multiply(self, instruction: Any, operands: list[int]) -> int | None:
         return self.unless_neutral(1, instruction, operands)
@@ -268,10 +268,10 @@ class ComputationBody:
         if left is None or right is None:
             return None
         operation = instruction.comparison_direction or instruction.opcode
-        return self.constant_of(instruction.shape, literals.fold(operation, left, right))
+        return self.add_constant(instruction.shape, literals.fold(operation, left, right))
 
     def compare(self, instruction: Any, operands: list[int]) -> int | None:
-        """A truth value that is not false is itself."""
+        """Replace `x != false` by `x`."""
         left, right = operands
         truth = self.instructions[left].shape.element_type == hlo_proto.PRIMITIVE_TYPES["i1"]
         if truth and instruction.comparison_direction == "NE" and self._is(right, 0):

@@ -3,12 +3,12 @@
     a = f32[64] reduce(x: f32[8,16,64]), b = f32[64] reduce(y: f32[8,16,64]),  dimensions={0,1}
         =>  both = f32[2,64] reduce(concatenate(x, y): f32[2,8,16,64]), dimensions={1,2}
 
-A partitioner sums what the devices have summed, once for each sum over a dimension that is divided.
+A partitioner adds up the devices' partial sums, once for each sum over a divided dimension.
 The gradients of a norm's weight and bias are such sums. Computations with products stay as they
-are: the products decide there what is divided, and attention with a divided sequence would gather
-more. Sums over all dimensions stay too. A loss and the sum of its weights are such sums. Stock has
-as many of them, and joining them would make XLA:CPU (torch_xla 2.9) write both operands to memory:
-two tensors of the logits' size, which double the memory of the loss.
+are: the products decide there which dimensions are divided, and attention with a divided sequence
+would gather more. Sums over all dimensions stay too. A loss and the sum of its weights are such
+sums. The stock lowering has as many of them, and joining them would make XLA:CPU (torch_xla 2.9)
+write both operands to memory: two tensors of the logits' size, which double the memory of the loss.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ def merge_sums(body: Any, computations: Mapping[int, Any]) -> None:
 
     Args:
         body: the computation.
-        computations: those that it may call, by id.
+        computations: the computations that `body` may call, by id.
     """
     if any(item.opcode == "dot" for item in body.instructions):
         return
@@ -44,31 +44,31 @@ def merge_sums(body: Any, computations: Mapping[int, Any]) -> None:
 def _groups(
     body: Any, by_id: Mapping[int, Any], computations: Mapping[int, Any]
 ) -> Iterable[list[Any]]:
-    """Sums that can be one. Merging a group makes no cycle with another, because the sums of a
-    group have no instruction between them that depends on one of them."""
+    """Groups of sums that can become one sum. Merging a group makes no cycle with another group,
+    because no instruction between the sums of a group depends on one of them."""
     below = _dependencies(body)
     taken: set[int] = set()
     sums = [item for item in body.instructions if _is_sum(item, by_id, computations)]
-    for place, first in enumerate(sums):
+    for position, first in enumerate(sums):
         if first.id in taken:
             continue
         group = [first]
-        for other in sums[place + 1 :]:
-            alike = other.id not in taken and _alike(first, other, by_id)
-            if alike and not any(one.id in below[other.id] for one in group):
-                group.append(other)
+        for item in sums[position + 1 :]:
+            alike = item.id not in taken and _alike(first, item, by_id)
+            if alike and not any(member.id in below[item.id] for member in group):
+                group.append(item)
         if len(group) > 1:
             taken |= {item.id for item in group}
             yield group
             # Instructions that follow one member follow all of them now.
             whole = set().union(*(below[item.id] for item in group), (item.id for item in group))
-            for known in below.values():
-                if any(item.id in known for item in group):
-                    known |= whole
+            for dependencies in below.values():
+                if any(item.id in dependencies for item in group):
+                    dependencies |= whole
 
 
 def _dependencies(body: Any) -> dict[int, set[int]]:
-    """For each instruction, those that it depends on."""
+    """Ids of the instructions that each instruction depends on, by the id of the latter."""
     below: dict[int, set[int]] = {}
     for item in body.instructions:
         direct = [*item.operand_ids, *item.control_predecessor_ids]
@@ -86,20 +86,20 @@ def _is_sum(item: Any, by_id: Mapping[int, Any], computations: Mapping[int, Any]
     return (
         not any(operand.is_dynamic_dimension)
         and hlo_proto.ELEMENT_TYPE_NAMES[operand.element_type] in ("f32", "f64")
-        and sorted(one.opcode for one in called) == ["add", "parameter", "parameter"]
+        and sorted(step.opcode for step in called) == ["add", "parameter", "parameter"]
     )
 
 
-def _alike(one: Any, other: Any, by_id: Mapping[int, Any]) -> bool:
+def _alike(left: Any, right: Any, by_id: Mapping[int, Any]) -> bool:
     """Return whether two sums have operands of one shape, equal dimensions, and equal starts."""
-    first, second = (by_id[item.operand_ids[0]].shape for item in (one, other))
-    start, another = (by_id[item.operand_ids[1]] for item in (one, other))
+    first, second = (by_id[item.operand_ids[0]].shape for item in (left, right))
+    start, other_start = (by_id[item.operand_ids[1]] for item in (left, right))
     return (
         first.element_type == second.element_type
         and list(first.dimensions) == list(second.dimensions)
-        and list(one.dimensions) == list(other.dimensions)
-        and start.opcode == another.opcode == "constant"
-        and start.literal == another.literal
+        and list(left.dimensions) == list(right.dimensions)
+        and start.opcode == other_start.opcode == "constant"
+        and start.literal == other_start.literal
     )
 
 
@@ -133,7 +133,7 @@ def _merge(group: list[Any], by_id: dict[int, Any], free: int) -> int:
         "reduce",
         [joined.id, first.operand_ids[1]],
         [len(summed), *results],
-        dimensions=[place + 1 for place in first.dimensions],
+        dimensions=[dimension + 1 for dimension in first.dimensions],
         called_computation_ids=first.called_computation_ids,
     )
     for item in group:

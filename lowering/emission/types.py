@@ -33,13 +33,13 @@ class DecompositionHlo:
     seed: int | None = None
     """The parameter that is the random number generator's state before the call."""
     draws: int = 0
-    """The number of times that the decomposition advances this state."""
+    """The number of times that the decomposition advances the generator's state."""
     numbers: Mapping[int, Any] = field(default_factory=dict)
     """Parameters that are Python numbers, and their values (0-d numpy arrays)."""
     hides_numbers: bool = False
     """True if XLA must not compute with the values of numbers. In stock graphs they are data."""
     referred: Mapping[str, bytes] = field(default_factory=dict)
-    """The modules that it may refer to by name; see `lowering.emission.linking`."""
+    """The modules that the decomposition may refer to, by name; see `lowering.emission.linking`."""
 
     def reads(self) -> tuple[bool, ...]:
         """See `lowering.frontends.protocols.TracedFunction`."""

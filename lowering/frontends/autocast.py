@@ -15,9 +15,9 @@ def autocast_dtype(device_type: str) -> torch.dtype | None:
 def autocast(device_type: str, dtype: torch.dtype | None) -> Iterator[None]:
     """A context in which autocast uses a dtype; None turns it off.
 
-    Autocast keeps no casts. It would keep those of leaves, which placeholders are, until the user's
-    outermost `torch.autocast` ends, or forever if there is none, as in a backward. A torch_xla sync
-    would then compute with the placeholders, which have no data, and end the process.
+    Autocast's cache is off. It would keep the casts of leaves, such as placeholders, until the
+    user's outermost `torch.autocast` ends, or forever without one, as in a backward. A torch_xla
+    sync would then compute with the placeholders, which have no data, and end the process.
     """
     before = (torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type))
     keeps_casts = torch.is_autocast_cache_enabled()

@@ -1,9 +1,9 @@
-"""Refuse functions that are traced and compute with a tensor that they were not given and did not
-make, or that write to their operands.
+"""Refuse traced functions that compute with a tensor that is neither an operand nor made by the
+function, or that write to their operands.
 
 A frontend makes a constant of such a tensor if it is on the CPU (torch_xla if it has no
-dimensions), and copies the operations into the composite that a tensor of its own is computed from.
-The composite would keep the value after the tensor has changed, and would have no gradient for it.
+dimensions). For a traced tensor, it copies the operations that compute it into the composite. The
+composite would keep the value after the tensor has changed, and would have no gradient for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from lowering.frontends.protocols import WrittenOperandError
 
 
 class CapturedTensorError(RuntimeError):
-    """A function that is traced computes with a tensor that it was not given and did not make."""
+    """A traced function computes with a tensor that is neither an operand nor made by itself."""
 
 
 class CapturedTensorsRefused(TorchFunctionMode):
@@ -27,7 +27,8 @@ class CapturedTensorsRefused(TorchFunctionMode):
     Only calls that return a traced tensor count: a function may look at the dtype of a tensor.
 
     Args:
-        is_captured: whether a tensor of the frontend existed before and is not an operand.
+        is_captured: returns True for a tensor of the frontend that existed before the call and is
+            not an operand.
     """
 
     def __init__(self, is_captured: Callable[[torch.Tensor], bool]) -> None:
@@ -62,10 +63,10 @@ class CapturedTensorsRefused(TorchFunctionMode):
 
 
 def refuse_writes(operands: Sequence[torch.Tensor | None]) -> None:
-    """Check that a function has left its placeholders as they were.
+    """Check that a function has not written to its placeholders.
 
     Raises:
-        WrittenOperandError: it has written to one.
+        WrittenOperandError: the function has written to a placeholder.
     """
     for number, operand in enumerate(operands):
         if operand is not None and torch_internals.was_written(operand):

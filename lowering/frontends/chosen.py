@@ -1,7 +1,7 @@
-"""The frontend of this process: which one it is, without importing it.
+"""The choice of the frontend of this process, without importing it.
 
-All code outside the frontends gets the frontend here: that of torch_xla if torch_xla is installed,
-and otherwise that of PyTorch alone, unless the program names one.
+All code outside the frontends gets the frontend from this module: that of torch_xla if torch_xla is
+installed, otherwise that of PyTorch alone, unless the program names a frontend.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from composites.errors import ExportError, MissingPackageError, installing
 from lowering.frontends import fx, torch_xla
 
-if TYPE_CHECKING:  # torch passes through here, and must not pay for what the types need
+if TYPE_CHECKING:  # `import torch` imports this module, and must not pay for imports of types
     from lowering.frontends.protocols import Frontend
 
 _FRONTENDS: dict[str, ModuleType] = {"xla": torch_xla, "fx": fx}
@@ -28,26 +28,26 @@ _MODULES = {"xla": "torch_xla", "fx": "lowering.frontends.fx.frontend"}
 """The module that is imported before a frontend is made, by the frontend's name."""
 
 _MADE: list[str] = []
-"""The name of the frontend that was made. A process has one."""
+"""The name of the frontend that was made. A process has one frontend."""
 
 _ASKED: list[str] = []
-"""The names that exports request, while none is made."""
+"""The names that exports request while no frontend is made."""
 
 
 @contextmanager
 def choosing(name: str | None) -> Iterator[None]:
-    """A context that uses a frontend; with None, the one that is used already. If none is made in
-    it, because something fails before, nothing is chosen.
+    """A context that uses a frontend; with None, the current frontend. If no frontend is made in
+    the context, because an error occurs before, nothing is chosen.
 
     Raises:
-        ExportError: there is no such frontend, or this process uses another one.
+        ExportError: there is no such frontend, or this process uses a different frontend.
     """
     if name is None:
         yield
         return
     if name not in _FRONTENDS:
-        known = " or ".join(map(repr, NAMES))
-        raise ExportError(f"frontend must be {known}, not {name!r}")
+        names = " or ".join(map(repr, NAMES))
+        raise ExportError(f"frontend must be {names}, not {name!r}")
     if (_MADE or _ASKED) and name != chosen():
         raise ExportError(
             f"this process uses frontend={chosen()!r} already, and a process has one frontend;"
@@ -69,8 +69,8 @@ def chosen() -> str:
 
 
 def package() -> ModuleType:
-    """The package of this process's frontend. It has the names of its dispatch keys, the extra that
-    installs it, and whether programs run on it. It imports nothing."""
+    """The package of this process's frontend, which imports nothing. It defines the names of the
+    dispatch keys, and the extra that installs the frontend."""
     return _FRONTENDS[chosen()]
 
 
@@ -84,7 +84,7 @@ def import_package() -> None:
     """Import the framework, which turns on the composites that XLA_COMPOSITE_OP names.
 
     Raises:
-        MissingPackageError: it is not installed.
+        MissingPackageError: the framework is not installed.
     """
     name = _MODULES[chosen()]
     try:
@@ -98,23 +98,23 @@ def import_package() -> None:
 
 
 def make_frontend() -> Frontend:
-    """Make the frontend. It remembers stock kernels, so a process must make it once only.
+    """Make the frontend. It remembers stock kernels, so a process must make it only once.
 
     Raises:
-        MissingPackageError: the framework lacks something that the frontend needs.
+        MissingPackageError: the framework lacks a name that the frontend needs.
     """
     name = chosen()
     if name == "fx":
-        from lowering.frontends.fx import frontend as of_fx
+        from lowering.frontends.fx import frontend as fx_frontend
 
-        made = of_fx.make_frontend()
+        made = fx_frontend.make_frontend()
     else:
         from lowering.frontends.torch_xla import capabilities
 
         capabilities.check()  # before the import of modules that read these names
 
-        from lowering.frontends.torch_xla import frontend as of_torch_xla
+        from lowering.frontends.torch_xla import frontend as xla_frontend
 
-        made = of_torch_xla.make_frontend()
+        made = xla_frontend.make_frontend()
     _MADE.append(name)
     return made

@@ -6,12 +6,11 @@ unreadable."""
 
 
 class ValueReadError(RuntimeError):
-    """Code that is traced reads the value of a tensor that has none."""
+    """Traced code reads the value of a tensor that has no value."""
 
 
 class NoKernelError(ValueReadError):
-    """Code that is traced calls an operator for which there is neither a kernel nor a
-    decomposition."""
+    """Traced code calls an operator that has neither a kernel nor a decomposition."""
 
 
 class ForeignDataError(RuntimeError):
@@ -25,18 +24,18 @@ class ControlFlowError(RuntimeError):
 
 
 _OTHER_DEVICE = ("XLA tensor", "same device")
-"""Every message about a tensor on another device has one of these: torch_xla 2.9's the first one,
-PyTorch's the second one."""
+"""Parts of the messages about a tensor on another device: the first of torch_xla 2.9, the second of
+PyTorch."""
 
 
 def other_device(text: str) -> ForeignDataError | None:
-    """A clearer error for one with this text, if a tensor is on another device, or if it is written
-    to and is on the CPU or holds tensors."""
+    """A clearer error for an error with a text, if a tensor is on another device, or if it is
+    written to and is on the CPU or holds tensors; otherwise None."""
     if "mutating a non-functional tensor" in text:
         return ForeignDataError(
-            "an operator writes a traced tensor to one on another device, or to one that holds"
-            " others, such as a quantized one; make it as torch.zeros(n, device=x.device), or write"
-            " to the tensors that it holds"
+            "an operator writes a traced tensor to a tensor on another device, or to a tensor that"
+            " holds others, such as a quantized tensor; make it as torch.zeros(n, device=x.device),"
+            " or write to the tensors that it holds"
         )
     if not any(part in text for part in _OTHER_DEVICE):
         return None
@@ -51,7 +50,7 @@ def check_constant(described: object, size: int) -> None:
     """Check that a tensor that the program made itself, of `size` bytes, may be a constant.
 
     Raises:
-        ForeignDataError: it is too large.
+        ForeignDataError: the tensor is too large.
     """
     if size > MAX_CONSTANT_BYTES:
         raise ForeignDataError(

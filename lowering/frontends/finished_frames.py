@@ -1,4 +1,4 @@
-"""Errors of code that was traced, without the tensors of the calls that they ended.
+"""Removal of tensors from the tracebacks of errors in traced code.
 
 Python's prompt, for example, keeps the last error, and would keep these tensors for the next
 `torch_xla.sync()`, which ends the process if a tensor has no data. Tools that show variables in
@@ -20,24 +20,24 @@ def clear_frames(
     """Drop the local variables of finished calls in the tracebacks of an error and of its causes.
 
     Args:
-        is_traced: whether a value holds a traced tensor. `nn.Module` calls a function of its own
+        is_traced: returns True for a value that holds a traced tensor. `nn.Module` calls a function
             that keeps the arguments in variables of an enclosing function; these are dropped too.
-        outer: the error that was handled when the code was called. It is left alone.
+        outer: the error that was being handled when the code was called. It is not changed.
     """
     seen = {id(outer)}
     errors: list[BaseException | None] = [error]
     while errors:
-        one = errors.pop()
-        if one is None or id(one) in seen:
+        current = errors.pop()
+        if current is None or id(current) in seen:
             continue
-        seen.add(id(one))
-        traceback.clear_frames(one.__traceback__)
-        for frame, _ in traceback.walk_tb(one.__traceback__):
+        seen.add(id(current))
+        traceback.clear_frames(current.__traceback__)
+        for frame, _ in traceback.walk_tb(current.__traceback__):
             _clear_enclosing(frame, is_traced)
             _renewed = frame.f_locals  # before Python 3.13 a copy, which profilers make
-        if isinstance(one, AttributeError) and is_traced(one.obj):
-            one.obj = None
-        errors += [one.__cause__, one.__context__]
+        if isinstance(current, AttributeError) and is_traced(current.obj):
+            current.obj = None
+        errors += [current.__cause__, current.__context__]
 
 
 _CLEARED_PACKAGES = ("torch", "torch_xla", "composites", "lowering")
@@ -56,7 +56,7 @@ def _clear_enclosing(frame: FrameType, is_traced: Callable[[Any], bool]) -> None
         for cell in function.__closure__ or ():
             try:
                 value = cell.cell_contents
-            except ValueError:  # it is empty
+            except ValueError:  # the cell is empty
                 continue
             if is_traced(value):
                 cell.cell_contents = None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def dumping_to(folder: Path) -> Mapping[str, str]:
-    """Environment variables that make JAX write each program that it compiles into a folder."""
+    """Environment variables that make JAX write each compiled program to a folder."""
     return {"JAX_DUMP_IR_TO": str(folder), "JAX_DUMP_IR_MODES": "stablehlo"}
 
 

@@ -1,7 +1,7 @@
 """The parts of a frontend, with one protocol for each part of the project that uses it.
 
-A `Frontend` consists of these parts. The last ones, which have a default there, are those of
-torch_xla's frontend alone.
+A `Frontend` consists of these parts. Its last fields, which have a default, are used only by
+torch_xla's frontend.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -20,15 +20,15 @@ Kernel = Callable[..., Any]
 
 
 Bounds = Mapping[str, tuple[int, int | None]]
-"""The smallest and the largest size of each dimension, by name; None if there is no largest one."""
+"""The smallest and the largest size of each dimension, by name; None for no largest size."""
 
 
 class GraphRunError(RuntimeError):
-    """Code that is traced tries to run the graph that is being built."""
+    """Traced code tries to run the graph that is being built."""
 
 
 class WrittenOperandError(RuntimeError):
-    """A function that is traced writes to one of its operands."""
+    """A traced function writes to one of its operands."""
 
 
 # ---- tensors: used everywhere ----
@@ -42,34 +42,34 @@ class Tensors(Protocol):
         """The type of the tensors' devices in PyTorch, such as `xla`."""
 
     def owns(self, tensor: Any) -> bool:
-        """Return whether a tensor is on such a device. Dynamo can trace this plain function."""
+        """Return whether a tensor is on a device of `device_type`. Dynamo can trace this method."""
 
-    def type_of(self, tensor: Any) -> TensorType:
+    def tensor_type(self, tensor: Any) -> TensorType:
         """Element type and shape of a tensor.
 
         Raises:
-            UnsupportedCallError: the frontend has no tensors of this dtype.
+            UnsupportedCallError: the frontend has no tensors of the dtype.
         """
 
     def described(self, type_: TensorType) -> tuple[Any, Any]:
-        """The shape and dtype that a tensor of a type has."""
+        """The shape and dtype of a tensor of a type."""
 
     def keeps(self, type_: TensorType) -> bool:
-        """Return whether a result of this type has its dtype when a computation is inserted."""
+        """Return whether results of a type keep their dtype when a computation is inserted."""
 
-    def sharding_of(self, tensor: Any) -> str:
-        """The sharding of a tensor among devices, as GSPMD's text; empty if nothing is said."""
+    def sharding_text(self, tensor: Any) -> str:
+        """The sharding of a tensor among devices, as GSPMD's text; empty if it has no sharding."""
 
     def placeholder(self, like: Any) -> Any:
         """A tensor without data that has the shape and dtype of `like`.
 
         Raises:
-            UnsupportedCallError: the frontend has no tensors of this dtype.
+            UnsupportedCallError: the frontend has no tensors of the dtype.
         """
 
     def read_instead(self, computed: Any, saved: Any) -> None:
-        """Let a traced function read a tensor of the same values instead of one that it computed,
-        if the frontend can change what was traced."""
+        """Make a traced function read `saved`, which has the values of `computed`, instead of
+        `computed`, if the frontend can change a trace."""
 
 
 # ---- dispatching: used when hooks are installed ----
@@ -77,7 +77,7 @@ class Tensors(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StockKernel:
-    """The kernel that runs while it is not overridden. It can still be called after that."""
+    """The kernel that runs unless it is overridden. It can be called after that, too."""
 
     call_boxed: Kernel
     """Takes the dispatch keys of the call as its first argument."""
@@ -123,10 +123,10 @@ class Dispatching(Protocol):
         """Register the kernel of one of this project's own operators for this backend."""
 
     def tidy(self) -> None:
-        """Remove what an override has left in the dispatcher because other threads were running."""
+        """Remove registrations that overrides left behind because other threads were running."""
 
     def crashes(self, operator: Operator) -> bool:
-        """Return whether the stock kernel ends the process, where it should raise an exception."""
+        """Return whether the stock kernel ends the process instead of raising an exception."""
 
 
 # ---- graphs: used by hooks ----
@@ -138,14 +138,14 @@ class TracedFunction(Protocol):
     @property
     def draws(self) -> int:
         """The number of times that the function advances the state of the random number generator.
-        If it does, the state before the call is one more operand."""
+        If not zero, the state before the call is one more operand."""
 
     def reads(self) -> Sequence[bool]:
-        """For each operand that is present, whether a result depends on its value."""
+        """For each present operand, True if a result depends on its value."""
 
     def without_last(self, count: int) -> "TracedFunction | None":
-        """The same function without its last operands, on which no result depends. None if it has
-        to be traced again for this."""
+        """The function without its last operands, on which no result depends; None if it must be
+        traced again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Graph(Protocol):
 
     @property
     def device(self) -> str:
-        """The kind of device that graphs run on, such as `CPU`. Lowerings may depend on it."""
+        """The kind of device on which graphs run, such as `CPU`. Lowerings may depend on it."""
 
     @property
     def target(self) -> Hashable:
@@ -173,7 +173,7 @@ class Graph(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """True if several devices share the graph. Composites read it when they are made."""
+        """True if several devices share the graph, at the time when a composite is made."""
 
     def composite(
         self,
@@ -188,15 +188,14 @@ class Graph(Protocol):
         Args:
             name: `namespace.name`.
             attributes: MLIR text by name, see `composites.attribute_types`.
-            operands: types of the operands that are present, in the composite's order. A
-                decomposition that draws random numbers takes the state of the generator after
-                these.
+            operands: types of the present operands, in the composite's order. A decomposition that
+                draws random numbers takes the state of the generator after these.
             decomposition: a `TracedFunction` that `Tracing` of the same frontend has made.
         """
 
     @property
     def runs(self) -> bool:
-        """True if the graph runs, and false if it is recorded."""
+        """True if the graph runs, False if it is recorded."""
 
     @property
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
@@ -204,12 +203,12 @@ class Graph(Protocol):
 
     @property
     def insert_several(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
-        """`insert` for a composite with several results. They are executed together, also where the
+        """`insert` for a composite with several results, which are executed together, even if the
         frontend executes each tensor as it is made."""
 
 
 class Tracing(Protocol):
-    """Tracing functions, which gives decompositions."""
+    """Tracing functions, to get decompositions."""
 
     def trace(
         self,
@@ -229,15 +228,15 @@ class Tracing(Protocol):
             whole_dispatch: start at the top of the dispatcher, as a user's call does. Otherwise
                 start below functionalization, where the backend's own kernels run.
             autocast: dtype of the autocast that the function runs under; None for no autocast.
-            as_stock: keep the bits of the stock graph. XLA does not know Python numbers there, so
-                it must not compute with them.
+            as_stock: keep the bits of the stock graph, in which Python numbers are data, so that
+                XLA must not compute with them.
         """
 
     def trace_arrays(
         self, function: Callable[..., Any], operands: Sequence[TensorType | None]
     ) -> TracedFunction:
-        """Trace a function of JAX arrays of these types. An operand that is None is passed as
-        None. 64-bit types are kept, as in PyTorch, whatever JAX's own setting is."""
+        """Trace a function of JAX arrays of the types `operands`. An operand that is None is passed
+        as None. 64-bit types are kept, as in PyTorch, regardless of JAX's setting."""
 
     def autocast_dtype(self) -> Any:
         """The dtype of this backend's active autocast; None if autocast is off."""
@@ -266,10 +265,10 @@ class RandomNumbers(Protocol):
         """The state of the generator before the next draw."""
 
     def advance(self, draws: int) -> None:
-        """Advance the generator as this number of random operators would."""
+        """Advance the generator like a number of random operators."""
 
     def random_state(self, seed: Seed | None) -> AbstractContextManager[object]:
-        """A context in which random operators draw from the given state; None changes nothing."""
+        """A context in which random operators draw from a state; None changes nothing."""
 
 
 # ---- recording: used by exports ----
@@ -280,7 +279,7 @@ class GraphParameter:
     """A parameter of a recorded graph."""
 
     operand: int | None
-    """The number of the input that it is; None for the random seed."""
+    """The number of the input; None for the random seed."""
     type: TensorType
 
 
@@ -289,7 +288,7 @@ class LoweredGraph:
     """A recorded graph as StableHLO."""
 
     module: Module
-    """It is clean, except that decompositions need to be renamed."""
+    """The module, which is clean except for the names of decompositions."""
     parameters: tuple[GraphParameter, ...]
     results: tuple[TensorType, ...]
 
@@ -303,28 +302,28 @@ class Recording(Protocol):
     def recording(self, *, shared: bool = False) -> AbstractContextManager[None]:
         """A context in which Python runs on placeholders and nothing is executed.
 
-        Autograd computes gradients in the calling thread meanwhile. Leave inference mode before,
-        which chooses threads too.
+        In it, autograd computes gradients in the calling thread. Leave inference mode before, which
+        also chooses threads.
 
         Args:
-            shared: whether several devices will share the program.
+            shared: True if several devices will share the program.
         """
 
     def symbolic(self, dimensions: Bounds) -> AbstractContextManager[Mapping[str, Any]]:
-        """A context in which a program is recorded whose sizes vary. It gives the symbol of each
+        """A context in which a program whose sizes vary is recorded. It yields the symbol of each
         dimension, for shapes of placeholders. Programs that are lowered in it have `?` for these.
 
         Raises:
-            ExportError: the frontend has none, or what was recorded is another program at some
-                sizes.
+            ExportError: the frontend does not support symbols, or the recorded program is wrong at
+                some sizes.
         """
 
     def unchanged(self, tensors: Sequence[Any], placeholders: Sequence[Any]) -> list[bool]:
-        """For each tensor, whether it is still one of the placeholders and not a computed value."""
+        """For each tensor, True if it is still one of the placeholders and not a computed value."""
 
     def has_no_value(self, tensor: Any) -> bool:
-        """Return whether a tensor is a placeholder or computed from one. Reading it after the
-        recording would end the process."""
+        """Return whether a tensor is a placeholder or computed from a placeholder. Reading such a
+        tensor after the recording would end the process."""
 
     def lower_graph(
         self, outputs: Sequence[Any], inputs: Sequence[Any], *, located: bool = False
@@ -333,14 +332,13 @@ class Recording(Protocol):
 
         Args:
             outputs: the results of the graph, in order.
-            inputs: the placeholders that it may read.
-            located: whether operations have the locations that `located` keeps. They are not
-                simplified then.
+            inputs: the placeholders that the graph may read.
+            located: give operations the locations that `located` keeps, and do not simplify them.
         """
 
     def located(self) -> AbstractContextManager[None]:
-        """A context in which graphs that are recorded keep the operators and the lines of Python
-        that operations come from."""
+        """A context in which recorded graphs keep the operators and the lines of Python from which
+        operations come."""
 
 
 # ---- running: used by `composites verify` ----
@@ -349,43 +347,43 @@ class Recording(Protocol):
 class RunningGraph(Protocol):
     """Calls that run as one graph."""
 
-    def place(self, tensor: Any) -> Any:
-        """A tensor of the frontend with the values of one of the CPU. It is a new leaf."""
+    def put(self, tensor: Any) -> Any:
+        """A new leaf tensor of the frontend with the values of a CPU tensor."""
 
     def call(self) -> AbstractContextManager[None]:
-        """A context for one call and its gradients. The random number generator starts again."""
+        """A context for one call and its gradients, in which the random generator starts anew."""
 
     def stablehlo(self, tensors: Sequence[Any]) -> Module:
-        """The graph of these tensors, before it has run."""
+        """The graph that computes `tensors`, before it has run."""
 
     def run(self, tensors: Sequence[Any]) -> None:
-        """Run the graph of these tensors and of no others."""
+        """Run the graph that computes `tensors` and no other tensors."""
 
     def values(self, tensor: Any) -> Any:
-        """One of the tensors that `run` was given, on the CPU."""
+        """The values of one of the tensors passed to `run`, on the CPU."""
 
 
 # ---- labels: used by `composites suggest` ----
 
 
 class Labels(Protocol):
-    """Labels of calls in the HLO that they become."""
+    """Labels of calls in the HLO of a graph."""
 
     def kept(self) -> AbstractContextManager[None]:
-        """A context in which graphs that are recorded keep labels."""
+        """A context in which recorded graphs keep labels."""
 
     def label(self, text: str) -> AbstractContextManager[None]:
         """A context in which this thread's calls have a label: letters and digits."""
 
     def refusing_reads(self) -> AbstractContextManager[None]:
-        """A context for a call in a dispatch mode. It refuses to read values as a recording
-        does."""
+        """A context for a call in a dispatch mode, in which reading values is an error, as in a
+        recording."""
 
     def hlo(self, tensors: Sequence[Any]) -> bytes:
-        """The graph of these tensors as a serialized HLO module. Nothing is run."""
+        """The graph that computes `tensors` as a serialized HLO module. Nothing is run."""
 
-    def label_of(self, instruction: Any) -> str | None:
-        """The innermost label of the call that an HLO instruction comes from, if it had one."""
+    def find_label(self, instruction: Any) -> str | None:
+        """The innermost label of the call from which an HLO instruction comes; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +403,7 @@ class Frontend:
     own_operators: Callable[[], Sequence[Override]] = tuple
     """Registers kernels of this project's own operators, for as long as the result is kept."""
     labels: Labels | None = None
-    """None: it cannot be said which call an instruction comes from."""
+    """None: the frontend cannot tell from which call an instruction comes."""
     dynamic_sizes: Callable[[Callable[[], None]], None] | None = None
-    """Calls a function before a size of a tensor becomes one that varies, which computations cannot
-    have. None: no size varies."""
+    """Calls a function before a size of a tensor becomes dynamic, which computations do not
+    support. None: no size is dynamic."""

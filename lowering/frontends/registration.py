@@ -1,9 +1,10 @@
 """Kernels of this project in PyTorch's dispatcher, also while other threads call operators.
 
 Calls read the dispatcher's table without a lock (torch 2.9). Removing a kernel that another thread
-is about to call, or is in, ends the process. So kernels are only removed by a thread that is alone.
-Otherwise the operator gets one kernel that stays, and calls whichever kernel is current; Python's
-own lock makes changing that safe. It is removed with the next change that a thread makes alone.
+is about to call, or is running, ends the process. So kernels are only removed while no other thread
+runs. Otherwise the operator gets one standing kernel, which calls the current kernel; Python's own
+lock makes changing the latter safe. The standing kernel is removed with the next change that is
+made while no other thread runs.
 """
 
 import threading
@@ -23,17 +24,17 @@ OPERATOR_NAMESPACE = "composites"
 
 
 def keys_from(dispatching: Dispatching, dispatch_key: str) -> DispatchKeySet:
-    """The dispatch keys of a plain tensor of a frontend, from this key downwards."""
+    """The dispatch keys of a plain tensor of a frontend, from `dispatch_key` downwards."""
     # ADInplaceOrView is left out. It only has kernels for operators that write to an argument or
-    # return a view, which no entry can catch. For the others it has a fallthrough, which must not
-    # be called.
+    # return a view, which no entry can catch. For other operators, it has a fallthrough, which must
+    # not be called.
     order = (dispatching.autograd_key, dispatching.functionalization_key, dispatching.dispatch_key)
     return torch_internals.key_set(*order[order.index(dispatch_key) :])
 
 
 @dataclass(slots=True)
-class Place:
-    """An operator at a dispatch key, and the kernels of this project for it."""
+class Stack:
+    """The kernels of this project for an operator at a dispatch key."""
 
     operator: str
     """Qualified name."""
@@ -45,14 +46,14 @@ class Place:
     overload: Any = None
     """The `torch.ops` overload of the operator; None for one of this project's own operators."""
     kernels: "list[OverridingKernel]" = field(default_factory=list)
-    """The last one is current."""
+    """Overriding kernels, of which the last is current."""
     standing: torch.library.Library | None = None
-    """Holds the kernel that stays."""
+    """The library of the standing kernel."""
     outdated: list[torch.library.Library] = field(default_factory=list)
     """Libraries that could not be removed yet. Their kernels are not called any more."""
 
     def override(self, kernel: Kernel) -> "OverridingKernel":
-        """Make a kernel the current one. If this fails, nothing of it stays."""
+        """Make a kernel current. If this fails, the kernel is removed completely."""
         override = OverridingKernel(self, kernel)
         try:
             self.kernels = [*self.kernels, override]
@@ -66,10 +67,10 @@ class Place:
             raise
 
     def remove(self, override: "OverridingKernel") -> None:
-        """Remove a kernel. The kernel below it becomes current. After an error, call it again."""
+        """Remove a kernel. The kernel below it becomes current. After an error, call this again."""
         if override.library is not None and not _alone():
             self._stand()
-        self.kernels = [other for other in self.kernels if other is not override]
+        self.kernels = [kernel for kernel in self.kernels if kernel is not override]
         if override.library is not None:
             if override.library not in self.outdated:
                 self.outdated.append(override.library)
@@ -90,7 +91,7 @@ class Place:
         self._forget()
 
     def abandon(self) -> None:
-        """Remove everything, because the operator was defined again. Nothing calls the old one."""
+        """Remove all kernels of an operator that was redefined, and that nothing calls any more."""
         self.kernels = []
         libraries = [*self.outdated, *([self.standing] if self.standing is not None else [])]
         self.outdated, self.standing = [], None
@@ -98,7 +99,7 @@ class Place:
             torch_internals.remove_library(library)
 
     def _stand(self) -> None:
-        """Register the kernel that stays."""
+        """Register the standing kernel."""
         if self.standing is not None:
             return
 
@@ -111,7 +112,7 @@ class Place:
         self.standing = self._registered(standing)
 
     def _registered(self, kernel: Kernel) -> torch.library.Library:
-        """Register a kernel over any that is there. If this fails, nothing stays registered."""
+        """Register a kernel over an existing one. If this fails, nothing stays registered."""
         namespace, _, name = self.operator.partition("::")
         library = torch.library.Library(namespace, "IMPL")
         try:
@@ -137,33 +138,33 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class OverridingKernel:
-    """A kernel of this project that is current, or below the current one."""
+    """A kernel of this project that is current, or below the current kernel."""
 
-    place: Place
+    stack: Stack
     kernel: Callable[..., Any]
     library: torch.library.Library | None = None
-    """The library of the kernel; None if the place has a kernel that stays."""
+    """The library of the kernel; None if the stack has a standing kernel."""
 
     def remove(self) -> None:
-        self.place.remove(self)
+        self.stack.remove(self)
 
 
 def register_at_key(
     dispatch_key: str, kernels: Mapping[str, Kernel]
 ) -> tuple[torch.library.Library, ...]:
-    """Register kernels of operators of aten, by name, for a dispatch key that no tensor has, for as
-    long as the result is kept. They take the dispatch keys as their first argument. Other operators
-    fall through to the keys below."""
-    others, operators = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+    """Register kernels of aten operators, by name, for a dispatch key that no tensor has, for as
+    long as the result is kept. Kernels take the dispatch keys as their first argument. Other
+    operators fall through to the keys below."""
+    rest, operators = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     try:
-        others.fallback(torch.library.fallthrough_kernel, dispatch_key)
+        rest.fallback(torch.library.fallthrough_kernel, dispatch_key)
         for name, kernel in kernels.items():
             operators.impl(name, kernel, dispatch_key, with_keyset=True)
     except BaseException:  # so that they can be registered again
         torch_internals.remove_library(operators)
-        torch_internals.remove_library(others)
+        torch_internals.remove_library(rest)
         raise
-    return others, operators
+    return rest, operators
 
 
 _BYSTANDERS = ("rich.live", "tqdm._monitor")

@@ -14,30 +14,30 @@ DTYPE_OF: dict[str, torch.dtype] = {
 ELEMENT_TYPE_OF = {dtype: element for element, dtype in DTYPE_OF.items()}
 
 
-def tensor_type(tensor: torch.Tensor, whose: str, missing: Collection[str] = ()) -> TensorType:
+def tensor_type(tensor: torch.Tensor, owner: str, missing: Collection[str] = ()) -> TensorType:
     """Element type and shape of a tensor.
 
     Args:
-        whose: the frontend or format that lacks other dtypes, for the error.
-        missing: element types that it lacks, too.
+        owner: the frontend or format that lacks other dtypes, for the error.
+        missing: further element types that `owner` lacks.
 
     Raises:
         UnsupportedCallError: the dtype has no element type.
     """
     element = ELEMENT_TYPE_OF.get(tensor.dtype)
     if element is None or element in missing:
-        raise UnsupportedCallError(f"{whose} has no tensors of {tensor.dtype}")
+        raise UnsupportedCallError(f"{owner} has no tensors of {tensor.dtype}")
     return TensorType(element, tuple(tensor.shape))
 
 
 def description(tensor: torch.Tensor) -> str:
-    """A tensor without values as text."""
+    """The text of a tensor without values."""
     size = tuple(tensor.shape)
     return f"tensor(..., device='{tensor.device}', size={size}, dtype={tensor.dtype})"
 
 
 def layout_refusal(tensor: torch.Tensor) -> str | None:
-    """The reason why no graph has such a tensor, and what to do; None for a dense one."""
+    """The reason why no graph has a tensor, and the remedy; None for a dense tensor."""
     if torch.nn.parameter.is_lazy(tensor):
         return "has no shape yet; call the module once"
     if tensor.is_nested:

@@ -9,7 +9,7 @@ from lowering import interrupts
 
 
 class ThreadFlag(threading.local):
-    """A flag that a thread sets while it is inside something, such as a decomposition's trace."""
+    """A flag that a thread sets during an action, such as the trace of a decomposition."""
 
     active: bool = False
 

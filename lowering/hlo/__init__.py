@@ -1,4 +1,4 @@
 """HLO of a recorded graph: made smaller before it becomes StableHLO, and counted.
 
-Nothing here imports torch.
+No module of this package imports torch.
 """

@@ -22,8 +22,8 @@ from lowering.stablehlo.passes.legalize_chlo import restore_operations
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
 from lowering.stablehlo.symbols import CALL, COMPOSITE
 
-# Instructions that become the text of torch_xla's converter, but for a few folded constants.
-# Others come as MHLO, which only XLA reads, or are custom calls that torch_xla replaces.
+# Opcodes that both converters write as the same text, except for a few folded constants. Other
+# opcodes become MHLO, which only XLA reads, or are custom calls that torch_xla replaces.
 _CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
 _ERF = "chlo.erf"
@@ -34,23 +34,23 @@ def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
     """The StableHLO of a serialized HLO module; None if jaxlib's converter cannot be used for it.
 
     Args:
-        modules: the modules that it refers to by name, see `link`.
+        modules: the modules that the HLO refers to, by name; see `link`.
 
-    Decompositions are shared; but for their names, `clean` finds nothing to do.
+    Decompositions are shared; except for their names, `clean` has nothing to change.
     """
     module = hlo_proto.Module.FromString(hlo)
-    computations = shrink(link(module, modules), hlo_proto.entry_of(module))
-    if not all(item.opcode in _CONVERTED for each in computations for item in each.instructions):
+    computations = shrink(link(module, modules), hlo_proto.entry_computation(module))
+    if not all(i.opcode in _CONVERTED for body in computations for i in body.instructions):
         return None
     return convert(module, computations)
 
 
 def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module:
-    """Convert as `to_stablehlo`, with nothing simplified, which takes longer: operations have the
-    locations in the metadata of instructions. Operations of a decomposition have the location of
-    one of its calls."""
+    """Convert like `to_stablehlo` but without simplification, which takes longer. Operations have
+    the locations in the metadata of instructions; operations of a decomposition have the location
+    of one of its calls."""
     module = hlo_proto.Module.FromString(hlo)
-    computations = link(module, {name: _without_metadata(each) for name, each in modules.items()})
+    computations = link(module, {name: _without_metadata(hlo) for name, hlo in modules.items()})
     _give_metadata_to_callees(computations)
     return run_passes(convert(module, computations), clean_passes(), verify=False)
 
@@ -67,7 +67,7 @@ def _without_metadata(hlo: bytes) -> bytes:
 
 
 def _give_metadata_to_callees(computations: Sequence[Any]) -> None:
-    """Callees come before their callers."""
+    """Copy the metadata of calls to instructions of callees, which come before their callers."""
     by_id = {computation.id: computation for computation in computations}
     for computation in reversed(computations):
         for call in computation.instructions:
@@ -79,13 +79,13 @@ def _give_metadata_to_callees(computations: Sequence[Any]) -> None:
 
 def convert(module: Any, computations: Sequence[Any]) -> Module:
     """The StableHLO of an HLO module (protobuf, changed in place) with these computations."""
-    entry = hlo_proto.entry_of(module)
+    entry = hlo_proto.entry_computation(module)
     renumber(computations, first=1)
     for computation in computations:
         computation.name = f"{hlo_proto.stem(computation.name)}.{computation.id}"
         for instruction in computation.instructions:
             instruction.name = f"i{instruction.id}"
-            if instruction.opcode == "erf":  # StableHLO has none; the name says what it will be
+            if instruction.opcode == "erf":  # not in StableHLO; it becomes a CHLO operation
                 instruction.opcode, instruction.custom_call_target = "custom-call", _ERF
     module.entry_computation_id = entry.id
     module.name = hlo_proto.stem(module.name)
@@ -106,8 +106,8 @@ def convert(module: Any, computations: Sequence[Any]) -> Module:
 def _call_plainly(module: Any) -> None:
     """Turn composites with several results into plain calls that keep the frontend attributes.
 
-    The converter gives a composite with a tuple result one result, which is invalid StableHLO. It
-    gives a call several results.
+    The converter writes a composite with a tuple result with one result, which is invalid
+    StableHLO, but a call with several results.
     """
     for computation in module.computations:
         for item in computation.instructions:

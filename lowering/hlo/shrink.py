@@ -2,8 +2,8 @@
 
 Of the 15,000 instructions that torch_xla records for a training step of a 12-layer GPT-2, more
 than half are constants, broadcasts of constants, multiplications by one, reshapes of reshapes, and
-copies of decompositions. Everything after this (conversion to StableHLO, the passes, printing)
-takes time for each instruction.
+copies of decompositions. Each later step (conversion to StableHLO, the passes, printing) takes time
+for each instruction.
 
 torch_xla's own converter makes these simplifications, and a few more, after the conversion. They
 keep every bit of the results, with one exception: `x + 0.0` becomes `x`, so a negative zero stays
@@ -19,8 +19,8 @@ from lowering.emission.simplify import PURE, RULES, ComputationBody, Rule, drop_
 
 
 def shrink(computations: Sequence[Any], entry: Any) -> list[Any]:
-    """Simplify the computations of a module in place, and merge equal ones. Return those that the
-    entry computation needs.
+    """Simplify the computations of a module in place, and merge equal computations. Return the
+    computations that the entry computation needs.
 
     A graph holds a copy of a decomposition for each call. Copies are merged if the calls
     have the same name, version and attributes.
@@ -64,7 +64,7 @@ _RULES: Mapping[str, Rule] = {**RULES, "add": _add}
 
 
 def _content(computation: Any) -> tuple[str, bytes]:
-    """All of a simplified computation that distinguishes it from others."""
+    """The name and instructions of a simplified computation, to compare it with others."""
     bare = hlo_proto.Computation(instructions=computation.instructions, root_id=computation.root_id)
     return hlo_proto.stem(computation.name), bare.SerializeToString(deterministic=True)
 

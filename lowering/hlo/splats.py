@@ -4,7 +4,7 @@
     %1 = stablehlo.broadcast_in_dim %0, dims = []      =>  %0 = stablehlo.constant dense<0.5>
            : (tensor<f32>) -> tensor<4x8xf32>                     : tensor<4x8xf32>
 
-HLO would write out every element of such a constant, so it is made afterwards.
+HLO would write out every element of such a constant, so the constant is made after the conversion.
 """
 
 from itertools import takewhile

@@ -1,8 +1,8 @@
-"""The instructions of an HLO graph that are worth a kernel: a rule of counting, for
-`composites suggest` and `benchmarks/share.py`.
+"""Counting the instructions of an HLO graph that are worth a kernel, for `composites suggest` and
+`benchmarks/share.py`.
 
-Parameters and tuples are not work. Dots and convolutions, with the transposes and reshapes around
-them, are matched by backends anyway. Instructions inside composites are not counted.
+Parameters and tuples are not work. Backends match dots and convolutions, with the transposes and
+reshapes around them, without a composite. Instructions inside composites are not counted.
 """
 
 from collections import Counter
@@ -23,9 +23,9 @@ class Work:
 
     instruction: Any
     operands: tuple[Any, ...]
-    """The instructions that it reads."""
-    part_of: Any
-    """The instruction of the entry computation that it is, or whose computation it is in."""
+    """The instructions whose values `instruction` reads."""
+    top_level: Any
+    """The instruction of the entry computation that is, or calls, the instruction."""
     is_product: bool = False
     is_composite: bool = False
 
@@ -39,7 +39,7 @@ def count(module: Any) -> tuple[Counter[str], int]:
     """Instructions outside composites by opcode, and the number of composites."""
     counted: Counter[str] = Counter()
     calls = 0
-    for work in work_of(module):
+    for work in read_work(module):
         if work.is_composite:
             calls += 1
         elif work.is_counted:
@@ -47,7 +47,7 @@ def count(module: Any) -> tuple[Counter[str], int]:
     return counted, calls
 
 
-def work_of(module: Any) -> Iterator[Work]:
+def read_work(module: Any) -> Iterator[Work]:
     """The counted instructions of a graph, its products, and its composites."""
     by_id = {computation.id: computation for computation in module.computations}
     pending: list[tuple[int, Any]] = [(module.entry_computation_id, None)]

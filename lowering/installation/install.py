@@ -48,7 +48,7 @@ from lowering.dispatch.computations import Computations
 from lowering.dispatch.reads import Reads, first_change
 from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend, Kernel, Override, StockKernel
-from lowering.installation.overriding import guard_of, owner_of
+from lowering.installation.overriding import find_owner, make_guard
 from lowering.installation.patches import Wrapper, patch_copies, patch_function, replace_imports
 from lowering.installation.variants import in_place, tensors_in
 
@@ -64,18 +64,18 @@ class Installation:
     overrides: list[Override] = field(default_factory=list)
 
     def remove(self) -> None:
-        """Restore the stock kernels and the original functions. If one cannot be restored, the
-        others are."""
+        """Restore the stock kernels and the original functions. An error for one does not keep the
+        rest from being restored."""
         with ExitStack() as removals:
             for override in self.overrides:
                 removals.callback(override.remove)
 
 
 def import_functions(entries: Sequence[Composite]) -> None:
-    """Import what installing the hooks of `entries` would import.
+    """Import the modules that installing the hooks of `entries` would import.
 
     Modules can run code of users, and wait for imports of other threads. A function that cannot be
-    imported is reported when it is needed.
+    imported is reported when a hook needs it.
     """
     targets: list[str] = []
     for entry in entries:
@@ -96,7 +96,7 @@ def import_alternative(alternative: model.Kernel, entry: Composite) -> None:
     """Import the functions of an alternative that was chosen, and check that they fit.
 
     Raises:
-        DecompositionError: they cannot be used.
+        DecompositionError: a function cannot be used.
     """
     try:
         check_functions(alternative, entry)
@@ -104,14 +104,14 @@ def import_alternative(alternative: model.Kernel, entry: Composite) -> None:
         raise DecompositionError(str(error)) from error
 
 
-def registries_of(catalog: Catalog) -> dict[str, Registry]:
+def registries_by_identity(catalog: Catalog) -> dict[str, Registry]:
     """The registry of each entry, by the entry's identity."""
     return {e.identity: r for r in catalog.registries for e in r.composites}
 
 
 @dataclass(frozen=True, slots=True)
 class _Rewrite:
-    """Other calls that an entry catches after they were rewritten."""
+    """Calls of another operator or function, which an entry rewrites and then catches."""
 
     entry: Composite
     caught: str
@@ -120,7 +120,7 @@ class _Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class _InPlace:
-    """Calls in place of an operator that an entry catches at autograd's key."""
+    """Calls of the in-place variant of an operator that an entry catches at autograd's key."""
 
     entry: Composite
 
@@ -128,7 +128,7 @@ class _InPlace:
 _Claim = Composite | _Rewrite | _InPlace
 
 
-def _entry_of(claim: _Claim) -> Composite:
+def _claiming_entry(claim: _Claim) -> Composite:
     return claim if isinstance(claim, Composite) else claim.entry
 
 
@@ -137,7 +137,7 @@ class Installer:
     """Makes the hooks of entries, and installs them."""
 
     registries: Mapping[str, Registry]
-    """See `registries_of`."""
+    """See `registries_by_identity`."""
     frontend: Frontend
     compiled_calls: CompiledCalls
     entries: Sequence[Composite] = ()
@@ -167,7 +167,7 @@ class Installer:
             if entry.op is not None and self._is_caught_at_autograd(entry):
                 at_autograd.setdefault(entry.op, []).append(entry)
                 written = find_in_place(find_operator(entry.op))
-                # The entry's own function knows better.
+                # The entry's own rewriting function has priority.
                 if written is not None and written.qualified not in dict(entry.rewrites):
                     at_autograd.setdefault(written.qualified, []).append(_InPlace(entry))
             elif entry.op is not None:
@@ -181,8 +181,8 @@ class Installer:
             self._at_backend(find_operator(name), claiming)
         for name, claims_at_autograd in at_autograd.items():
             self._at_autograd(find_operator(name), claims_at_autograd)
-        for target, claims_of in functions.items():
-            self._function(target, claims_of, search)
+        for target, claims_on_function in functions.items():
+            self._function(target, claims_on_function, search)
         replace_imports(self.overrides)
         if search.packages:
             patched = patch_copies(search, frozenset(functions), self._wrapper_of_copy)
@@ -224,7 +224,7 @@ class Installer:
                 else:
                     kernel = self._above_backend(claim, operator, stock, kernel)
             kernel = self._for_tensors(
-                operator, _entry_of(claims[0]), kernel, stock.call_boxed, keys=1
+                operator, _claiming_entry(claims[0]), kernel, stock.call_boxed, keys=1
             )
             if key == dispatching.functionalization_key:
                 kernel = _in_inference_mode(kernel, stock.call_boxed)
@@ -233,16 +233,16 @@ class Installer:
     def _for_tensors(
         self, operator: Operator, entry: Composite, kernel: Kernel, stock: Kernel, *, keys: int = 0
     ) -> Kernel:
-        """`kernel` for calls with tensors. PyTorch may pass a number instead of a tensor, as in `x
-        + 1`; such a call goes to the stock kernel."""
+        """Limit `kernel` to calls with tensors. PyTorch may pass a number instead of a tensor, as
+        in `x + 1`; such a call goes to the stock kernel."""
         if not torch_internals.takes_numbers(operator.name):
             return kernel
-        places = [(keys + place, name) for place, name in operator.tensor_positions]
+        positions = [(keys + position, name) for position, name in operator.tensor_positions]
         statistics, numbers = self.statistics.for_entry(entry), (bool, int, float, complex)
 
         def checked(*arguments: Any, **keywords: Any) -> Any:
-            for place, name in places:
-                if isinstance(arguments[place], numbers):
+            for position, name in positions:
+                if isinstance(arguments[position], numbers):
                     tensors = tensors_in(arguments[keys:])
                     statistics.fallback(f"{name} is a number", tensors).count_call()
                     return stock(*arguments, **keywords)
@@ -251,7 +251,7 @@ class Installer:
         return checked
 
     def _in_place(self, entry: Composite, key: str, otherwise: Kernel) -> Kernel:
-        """A kernel for calls in place. Calls that the entry does not claim go to `otherwise`."""
+        """A kernel for in-place calls. Calls that the entry does not claim go to `otherwise`."""
         operator = find_operator(entry.op or "")
         stock = self.frontend.dispatching.stock_kernel(operator, key)
         return in_place(self._above_backend(entry, operator, stock, _decline), otherwise)
@@ -271,16 +271,16 @@ class Installer:
         module = target.partition(":")[0]
 
         def wrapper(original: Kernel) -> Replacement:
-            # It may also be a copy of what other entries name.
-            caught = search.catching(module, owner_of(target), original)
+            # The function may also be a copy of a function that other entries name.
+            caught = search.catching(module, find_owner(target), original)
             copying = [e for e in caught if e not in claims]
             if not copying:
                 return self._replacement(original, target, claims)
             order = {entry.identity: n for n, entry in enumerate(self.entries)}
-            every = sorted([*claims, *copying], key=lambda c: order[_entry_of(c).identity])
+            every = sorted([*claims, *copying], key=lambda c: order[_claiming_entry(c).identity])
             return self._replacement(original, target, every)
 
-        self.overrides.append(patch_function(target, wrapper, _entry_of(claims[0])))
+        self.overrides.append(patch_function(target, wrapper, _claiming_entry(claims[0])))
 
     def _wrapper_of_copy(self, copy: Copy) -> Wrapper:
         return lambda original: self._replacement(original, copy.target, copy.entries)
@@ -295,7 +295,7 @@ class Installer:
             elif isinstance(claim, _InPlace):
                 raise AssertionError("only operators are called in place")
             elif claim.adapt is not None:
-                guard = guard_of(claim, original, target)
+                guard = make_guard(claim, original, target)
                 adapter, traced_adapter = self._adapter(claim), self._traced_adapter(claim)
                 if guard is not None:
                     adapter, traced_adapter = guard(adapter), guard(traced_adapter)
@@ -313,7 +313,7 @@ class Installer:
                 traced_taken = traced_function(
                     claim, original, target, node, traced, owns, statistics, reads
                 )
-                guard = guard_of(claim, original, target)
+                guard = make_guard(claim, original, target)
                 if guard is not None:
                     taken = self._tried(claim, guard(taken), called)
                     traced_taken = _tried(guard(traced_taken), traced)
@@ -322,7 +322,7 @@ class Installer:
         if not before:
             return Replacement(called, traced)
 
-        # A function means something else once one that it calls is replaced.
+        # A function computes something else once a function that it calls is replaced.
         def checked(*arguments: Any, **keywords: Any) -> Any:
             change = first_change(before, reads.now())
             if change is None:
@@ -330,7 +330,7 @@ class Installer:
             tensors = tensors_in((*arguments, *keywords.values()))
             if any(self.frontend.tensors.owns(tensor) for tensor in tensors):
                 reason = f"{change[0]}, which it calls, was replaced"
-                for entry in map(_entry_of, claims):
+                for entry in map(_claiming_entry, claims):
                     self.statistics.for_entry(entry).fallback(reason, tensors).count_call()
             return original(*arguments, **keywords)
 
@@ -352,22 +352,22 @@ class Installer:
         they may be mistakes of the program. Other arguments that do not fit are a LoweringError.
         """
         assert entry.adapt is not None
-        place = f"{entry.location}: {entry.qualified}: adapt: {entry.adapt}"
+        context = f"{entry.location}: {entry.qualified}: adapt: {entry.adapt}"
         composite = _fitting(
             self.as_function(entry),
             LoweringError,
-            f"{place} passes arguments that {entry.decomposition} does not have",
+            f"{context} passes arguments that {entry.decomposition} does not have",
         )
         called = entry.op or ", ".join(entry.functions) or "the backward"
         adapt = _fitting(
             partial(find_function(entry.adapt), composite),
             UnsupportedCallError if entry.functions else LoweringError,
-            f"{place} does not take the arguments of {called}",
+            f"{context} does not take the arguments of {called}",
         )
         return _writing(adapt, self.frontend.write)
 
     def _traced_adapter(self, entry: Composite) -> Kernel:
-        """The same function for torch.compile to trace, with the composite as one node."""
+        """The `adapt` function for torch.compile to trace, with the composite as one node."""
         target = entry.decomposition.target
         assert entry.adapt is not None
         assert target is not None
@@ -444,7 +444,7 @@ class Installer:
 
         def checked(*arguments: Any, **keywords: Any) -> Any:
             tensors = tensors_in((*arguments, *keywords.values()))
-            with torch_internals.without_torch_function():  # it may be what is called
+            with torch_internals.without_torch_function():  # `function` may be that
                 is_owned = any(map(self.frontend.tensors.owns, tensors))
             if is_owned:
                 return function(*arguments, **keywords)
@@ -477,7 +477,7 @@ class Installer:
         return kernel
 
     def _key(self, entry: Composite) -> str:
-        """The entry among the hooks of its registry."""
+        """The key of an entry's hooks in the tables of its registry."""
         return self.registries[entry.identity].key(entry)
 
     def _hooks(self, entry: Composite) -> ModuleType:
@@ -503,12 +503,12 @@ def _tried(function: Kernel, otherwise: Kernel) -> Kernel:
 
 def _rewriting(claim: _Rewrite) -> Kernel:
     """The function of a rewrite. As with `adapt`, calls of a Python function with arguments that it
-    does not take are declined; calls of an operator are a LoweringError then."""
-    place = f"{claim.entry.location}: {claim.entry.qualified}"
+    does not take are declined; calls of an operator with such arguments are a LoweringError."""
+    context = f"{claim.entry.location}: {claim.entry.qualified}"
     return _fitting(
         find_function(claim.function),
         LoweringError if "::" in claim.caught else UnsupportedCallError,
-        f"{place}: {misfit(claim.caught, claim.function)}",
+        f"{context}: {misfit(claim.caught, claim.function)}",
     )
 
 
@@ -535,7 +535,7 @@ def _fitting(function: Kernel, refusal: type[CompositesError], text: str) -> Ker
 
 
 def _writing(adapt: Kernel, write: Callable[[InPlace], None]) -> Kernel:
-    """An adapting function, and the arguments that it writes to."""
+    """Let an adapting function also write to the arguments that its `InPlace` result names."""
 
     def called(*arguments: Any, **keywords: Any) -> Any:
         result = adapt(*arguments, **keywords)

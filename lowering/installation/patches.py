@@ -59,7 +59,7 @@ class Patch:
         stand_in, called = _stand_in(self.target, original)
 
         def undo() -> None:
-            with suppress(ValueError):  # it is not there yet, or another thread was faster
+            with suppress(ValueError):  # not added yet, or another thread was faster
                 called.remove(replacement)
             if called == [original] and _function_in(owner, name) is stand_in:
                 setattr(owner, name, classmethod(original) if is_classmethod else original)
@@ -98,10 +98,11 @@ class Patch:
 
 
 def _stand_in(target: str, original: Any) -> tuple[Any, list[Any]]:
-    """The function that stands in place of an original one, and the functions that it may call.
+    """The function that replaces an original one, and the list of functions that it may call.
 
-    It calls the last of these: new hooks are added before old ones are removed. A function keeps
-    one for each target, with or without patches, because code that imported the name holds it.
+    A stand-in calls the last function of the list: new hooks are added before old ones are removed.
+    An original function keeps a stand-in for each target, with or without patches, because code
+    that imported the name holds the stand-in.
     """
     stand_ins = original.__dict__.setdefault(_STAND_INS, {})
     if target not in stand_ins:
@@ -112,8 +113,9 @@ def _stand_in(target: str, original: Any) -> tuple[Any, list[Any]]:
             return called[-1](*arguments, **keywords)
 
         setattr(stand_in, PATCH, called)
-        # A pickle names it by where it is, which is where the original is without the patch. The
-        # original may be defined elsewhere, as torch_xla's clip_grad_norm_ in torch.nn.utils.
+        # A pickle names a function by module and name, which lead to the original without the
+        # patch. The original may be defined elsewhere, as torch_xla's clip_grad_norm_ in
+        # torch.nn.utils.
         stand_in.__module__, _, stand_in.__qualname__ = target.partition(":")
         stand_ins[target] = stand_in
     stand_in = stand_ins[target]
@@ -121,7 +123,7 @@ def _stand_in(target: str, original: Any) -> tuple[Any, list[Any]]:
 
 
 _STAND_INS = "_composites_stand_ins"
-"""The attribute of an original function that holds the functions in place of it, by target."""
+"""The attribute of an original function that holds its stand-ins, by target."""
 
 
 def _function_in(owner: Any, name: str) -> Any:
@@ -131,10 +133,10 @@ def _function_in(owner: Any, name: str) -> Any:
 
 
 def replace_imports(patches: Iterable[object]) -> None:
-    """Let modules of other packages that imported a function by its name have its replacement.
+    """Give modules of other packages that imported a function by its name the replacement.
 
-    They keep it: without a patch, it calls the original. Modules of the same package keep what they
-    have, because entries name each function that they catch.
+    They keep the replacement, which calls the original once the patch is removed. Modules of the
+    same package keep the original, because entries name each function that they catch.
     """
     replaced: dict[str, dict[str, Any]] = {}
     for patch in patches:
@@ -143,9 +145,9 @@ def replace_imports(patches: Iterable[object]) -> None:
             function = vars(sys.modules[home]).get(name)  # None for a method
             if PATCH in getattr(function, "__dict__", ()):
                 replaced.setdefault(name, {})[home.partition(".")[0]] = function
-    if not replaced:  # most changes: there are thousands of modules
+    if not replaced:  # the usual case: do not visit thousands of modules
         return
-    for module_name, module in sys.modules.copy().items():  # at once, for other threads import
+    for module_name, module in sys.modules.copy().items():  # other threads may import
         values = getattr(module, "__dict__", {})
         for name in replaced.keys() & values.keys():
             for package, function in replaced[name].items():
@@ -170,7 +172,7 @@ def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patc
 
 @dataclass(slots=True)
 class CopyPatches:
-    """The copies of functions that entries name. They are replaced when their module has been
+    """The copies of functions that entries name. A copy is replaced when its module has been
     imported."""
 
     search: Search
@@ -182,7 +184,7 @@ class CopyPatches:
     stop_waiting: Callable[[], object] | None = None
 
     def apply(self) -> None:
-        """Replace the copies in modules that are imported, and in others as soon as they are."""
+        """Replace the copies in imported modules, and in others as soon as they are imported."""
         packages = self.search.packages
         self.stop_waiting = after_imports(packages, self._imported)
         for name in list(sys.modules):

@@ -1,9 +1,9 @@
 """Operators that write the result of another operator to their first argument, in place.
 
 An entry that is caught at the backend needs nothing for them, since functionalization turns them
-into the operator that returns a new tensor. Above functionalization, where autograd's key is, they
-are operators of their own. A call of one becomes the composite, whose result is then written. Calls
-with `out=`, which autograd refuses, are left alone there.
+into the operator that returns a new tensor. At autograd's key, above functionalization, they are
+separate operators. A call of such an operator becomes the composite, whose result is then written.
+Calls with `out=`, which autograd refuses, are left to the stock kernel.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from lowering.frontends.protocols import Kernel
 
 
 def in_place(kernel: Kernel, otherwise: Kernel) -> Kernel:
-    """A kernel of an operator in place, which takes the dispatch keys as its first argument.
+    """A kernel of an in-place operator, which takes the dispatch keys as its first argument.
 
     Args:
         kernel: computes the result as a new tensor. It raises DeclinedError for the calls that it
@@ -68,7 +68,7 @@ class _Written(torch.autograd.Function):
     def forward(ctx: Any, target: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
         ctx.mark_dirty(target)
         ctx.dtype = result.dtype
-        with torch_internals.version_kept(target):  # `mark_dirty` raises it
+        with torch_internals.version_kept(target):  # `mark_dirty` increments the version
             return target.copy_(result)
 
     @staticmethod
@@ -77,6 +77,6 @@ class _Written(torch.autograd.Function):
 
 
 def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
-    """The tensors among arguments, and in lists of them."""
+    """The tensors among arguments and in lists among them."""
     flat = (v for value in values for v in (value if isinstance(value, list | tuple) else (value,)))
     return [value for value in flat if isinstance(value, torch.Tensor)]

@@ -1,4 +1,4 @@
-"""The arguments of a call of an entry: arrays apart from other values."""
+"""The arguments of a call of an entry: arrays, separated from other values."""
 
 import inspect
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ from lowering.jax_entries.definition import Definition
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of an array among the arguments of a call."""
+    """The position of an array among the arrays of a call; it replaces the array."""
 
     number: int
 
 
-def signature_of(definition: Definition) -> inspect.Signature:
+def build_signature(definition: Definition) -> inspect.Signature:
     """The arguments of the operator or function that an entry catches; see `Definition`."""
     return inspect.Signature([_parameter(a) for a in definition.signature.arguments])
 
 
-def taken_apart(
+def split_arrays(
     definition: Definition, named: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[Any]]:
     """Arguments by name, with a `Slot` for each array, and the arrays."""

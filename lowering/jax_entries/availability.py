@@ -1,4 +1,4 @@
-"""The entries that JAX programs can have: each is traced with an example call, and its gradient."""
+"""The entries that JAX programs can have: each is traced in an example call, with its gradient."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from lowering.sample_calls import ExampleCall, NoCalls, adapted, example_calls, 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The answer whether JAX programs can have an entry."""
+    """The availability of an entry in JAX programs."""
 
     name: str
     """The entry's name with its namespace."""
@@ -41,9 +41,9 @@ def availability(entries: Entries, names: Sequence[str]) -> tuple[Availability, 
 
 def _reason(entries: Entries, definition: Definition) -> str | None:
     if definition.entry.gradients:
-        return None  # of the entry that it is the backward of
+        return None  # that of its forward's entry
     try:
-        examples = examples_of(definition)
+        examples = find_examples(definition)
     except (CompositesError, ImportError) as error:
         return str(error)
     if isinstance(examples, NoCalls):
@@ -55,11 +55,11 @@ def _reason(entries: Entries, definition: Definition) -> str | None:
     return None
 
 
-def examples_of(definition: Definition) -> tuple[ExampleCall, ...] | NoCalls:
+def find_examples(definition: Definition) -> tuple[ExampleCall, ...] | NoCalls:
     """Example calls with the arguments that the entry has in JAX.
 
     Raises:
-        LoweringError: it has none.
+        LoweringError: the entry has no arguments in JAX.
     """
     entry = definition.entry
     if entry.op is None or entry.adapt is None:
@@ -86,15 +86,15 @@ def _uncertain(definition: Definition, example: ExampleCall) -> ExampleCall:
         and not a.optional
         and a.name not in example.specified
     }
-    known = {name: guessed.get(name, value) for name, value in example.values.items()}
-    return replace(example, values=known)
+    values = {name: guessed.get(name, value) for name, value in example.values.items()}
+    return replace(example, values=values)
 
 
 def trace_example(entries: Entries, definition: Definition, example: ExampleCall) -> None:
-    """Trace a call of an entry, and its gradient where it has one.
+    """Trace a call of an entry, and its gradient if the entry has one.
 
     Raises:
-        CompositesError: one of them is not available in JAX.
+        CompositesError: the call or the gradient is not available in JAX.
     """
     call, arrays = as_jax_call(entries, definition, example)
     jax.eval_shape(call, *arrays)
@@ -103,8 +103,8 @@ def trace_example(entries: Entries, definition: Definition, example: ExampleCall
 
         def total(*selected: Any) -> Any:
             whole = list(arrays)
-            for place, array in zip(floats, selected, strict=True):
-                whole[place] = array
+            for position, array in zip(floats, selected, strict=True):
+                whole[position] = array
             results = jax.tree.leaves(call(*whole))
             real = [r for r in results if jnp.issubdtype(r.dtype, jnp.inexact)]
             return sum((jnp.sum(jnp.abs(r).astype(jnp.float32)) for r in real[:1]), jnp.zeros(()))
@@ -128,7 +128,7 @@ def as_jax_call(
 
 
 def _array(tensor: torch.Tensor) -> jax.Array:
-    # NumPy has f16, and of shorter floats and bf16 nothing.
+    # NumPy has neither bf16 nor floats shorter than f16.
     is_short = tensor.is_floating_point() and tensor.dtype.itemsize <= 2
     wide = tensor.float() if is_short else tensor
     return jnp.asarray(wide.numpy()).astype(jax_dtype(tensor.dtype))

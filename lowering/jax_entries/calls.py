@@ -47,9 +47,9 @@ Invoke = Callable[[Definition, Mapping[str, Any]], Any]
 
 @dataclass(frozen=True, eq=False)
 class EntryCall:
-    """All that calls of an entry with equal arguments, and arrays of equal types, have in common.
+    """The calls of an entry with equal arguments, and arrays of equal types.
 
-    It is what `Rules` describes.
+    It implements `Rules`.
     """
 
     definition: Definition
@@ -61,7 +61,7 @@ class EntryCall:
     reads: Key = ()
     """The values that a function under the decorator reads from outside."""
 
-    # ---- how the entry reads it ----
+    # ---- the call as the entry reads it ----
 
     @property
     @computed_once
@@ -81,8 +81,8 @@ class EntryCall:
 
         named = {name: tensor(value) for name, value in self.values.items()}
         spec = CallSpec.from_named(self.definition.form, named).flat()
-        places = tuple(None if t is None else numbers.get(id(t)) for t in spec.operands)
-        return spec, places
+        positions = tuple(None if t is None else numbers.get(id(t)) for t in spec.operands)
+        return spec, positions
 
     @property
     def spec(self) -> CallSpec:
@@ -91,11 +91,11 @@ class EntryCall:
     @property
     def order(self) -> tuple[int, ...]:
         """For each operand that is present, its number among the arrays."""
-        return tuple(place for place in self._read[1] if place is not None)
+        return tuple(position for position in self._read[1] if position is not None)
 
     @property
     def _types(self) -> tuple[Any | None, ...]:
-        """The type of each operand; None for an absent one."""
+        """The type of each operand; None for an absent operand."""
         return tuple(None if n is None else self.arrays[n] for n in self._read[1])
 
     @property
@@ -105,10 +105,10 @@ class EntryCall:
     @property
     @computed_once
     def unmet(self) -> str | None:
-        """The reason why the call is not a composite; None if it is one."""
-        spec, places = self._read
-        missing = zip(spec.operands, places, strict=True)
-        if any(operand is not None and place is None for operand, place in missing):
+        """The reason why the call is not a composite; None if it is a composite."""
+        spec, positions = self._read
+        missing = zip(spec.operands, positions, strict=True)
+        if any(operand is not None and position is None for operand, position in missing):
             return "an operand is not an array"
         unmet = spec.unmet()
         if unmet is not None:
@@ -135,17 +135,16 @@ class EntryCall:
 
     @property
     def is_claimed(self) -> bool:
-        """True if the call is a composite. A call without some of the results is not one, as with
-        torch_xla."""
+        """True if the call is a composite. As with torch_xla, a call that omits results is not."""
         return self.unmet is None and all(self._meaning[1].present)
 
     def decomposed(self, operands: Sequence[Any]) -> Any:
-        """The results of the decomposition itself, as the caller gets them."""
+        """The results of the decomposition itself, in the structure that the caller expects."""
         function, structure = self._meaning
         return structure(self._lowered(function, *operands))
 
     def composite(self, operands: Sequence[Any]) -> Any:
-        """The results of the composite, as the caller gets them."""
+        """The results of the composite, in the structure that the caller expects."""
         return self._meaning[1](bind(self.kind, operands))
 
     @property
@@ -174,8 +173,8 @@ class EntryCall:
         """The result of a function that traces or runs the decomposition.
 
         Raises:
-            LoweringError: the decomposition fails for these arguments, or would read other values
-                from outside than those of the call.
+            LoweringError: the decomposition fails for these arguments, or values that it reads from
+                outside have changed since the call.
         """
         entry, reads = self.definition.entry, self.definition.reads
         if reads is not None:
@@ -206,9 +205,9 @@ class EntryCall:
             return None
         if not backward.entry.gradients:
             return self.kind
-        known = frozenset(backward.entry.gradients)
-        asked = compress(self.spec.names(), self._whole(needed))
-        return self.kind if known.issuperset(asked) else None
+        listed = frozenset(backward.entry.gradients)
+        requested = compress(self.spec.names(), self._whole(needed))
+        return self.kind if listed.issuperset(requested) else None
 
     def pull_back(self, cts: Cotangents) -> list[Any]:
         """See `Rules`."""
@@ -231,11 +230,11 @@ class EntryCall:
         elif backward.entry.gradients:
             gradients = self._explicit(backward, cts)
         else:
-            gradients = self._of_operator(backward, cts)
+            gradients = self._operator_gradients(backward, cts)
         return [_conjugate(gradient) for gradient in gradients]
 
     def _constant_results(self, needed: tuple[bool, ...]) -> tuple[int, ...]:
-        """The results to which PyTorch gives no gradient, by number."""
+        """Positions of the results to which PyTorch gives no gradient."""
         if self.definition.own is not None:
             reached = depends_on(self.kind.jaxpr, needed)
             return tuple(n for n, is_reached in enumerate(reached) if not is_reached)
@@ -250,18 +249,18 @@ class EntryCall:
         differentiable = self._lowered(
             meaning.differentiable, self.definition, self.spec, self._types, whole
         )
-        return tuple(n for n, has_one in enumerate(differentiable) if not has_one)
+        return tuple(n for n, has_gradient in enumerate(differentiable) if not has_gradient)
 
     def _transposed(self, cts: Cotangents) -> list[Any]:
-        """The gradient of the decomposition, where PyTorch takes a result for a constant that the
-        program differentiates."""
+        """The gradient of the decomposition, if the program differentiates a result that is a
+        constant in PyTorch."""
 
         def differentiated(*operands: Any) -> list[Any]:
             results = self.kind.decomposition(*operands)
             return [r for r, grad in zip(results, cts.grads, strict=True) if grad is not None]
 
-        of_needed = on_selected(differentiated, cts.operands, cts.needed)
-        pull = jax.vjp(of_needed, *compress(cts.operands, cts.needed))[1]
+        chosen = on_selected(differentiated, cts.operands, cts.needed)
+        pull = jax.vjp(chosen, *compress(cts.operands, cts.needed))[1]
         return list(pull(cts.present))
 
     def _derived(self, cts: Cotangents) -> list[Any]:
@@ -288,7 +287,7 @@ class EntryCall:
             types = [type_ for type_ in (*operands, *unsaved) if type_ is not None]
             read = reads(self._lowered(trace, whole, types))
             derived.refuse_unsaved(read[len(read) - len(unsaved) :])
-        return self._backward_of(function, grads, needed, saved)
+        return self._backward_kind(function, grads, needed, saved)
 
     def _backward_spec(self, grads: Sequence[Any | None], needed: tuple[bool, ...]) -> BackwardSpec:
         return BackwardSpec(
@@ -299,7 +298,7 @@ class EntryCall:
             taken=self._taken(len(grads)),
         )
 
-    def _backward_of(
+    def _backward_kind(
         self,
         function: Callable[..., Any],
         grads: tuple[Any | None, ...],
@@ -322,9 +321,9 @@ class EntryCall:
         """See `taken_by_derived`."""
         return taken_by_derived(self.spec, results)
 
-    def axes_of(self, saved: Sequence[int | None], results: int) -> tuple[int | None, ...]:
-        """The axes of the operands that are present, from those of the backward's operands. An
-        operand that it does not take has one."""
+    def forward_axes(self, saved: Sequence[int | None], results: int) -> tuple[int | None, ...]:
+        """The axes of the present operands, from those of the backward's operands. Operands that
+        the backward does not take have an axis."""
         taken = self._taken(results)
         return tuple(
             saved[taken.index(n)] if n in taken else 0
@@ -333,7 +332,7 @@ class EntryCall:
         )
 
     def _whole(self, needed: Sequence[bool]) -> tuple[bool, ...]:
-        """`needed`, with absent operands."""
+        """`needed`, with False for absent operands."""
         rest = iter(needed)
         return tuple(type_ is not None and next(rest) for type_ in self._types)
 
@@ -344,10 +343,10 @@ class EntryCall:
         parameters = [argument.name for argument in backward.signature.arguments]
         returned = self.invoke(backward, {n: named[n] for n in parameters if n in named})
         by_name = gradients_by_name(self.spec, returned, backward.entry)
-        of_each = gradients_by_operand(self.spec, by_name, backward.entry)
-        return list(compress(of_each, self._whole(cts.needed)))
+        by_operand = gradients_by_operand(self.spec, by_name, backward.entry)
+        return list(compress(by_operand, self._whole(cts.needed)))
 
-    def _of_operator(self, backward: Definition, cts: Cotangents) -> list[Any]:
+    def _operator_gradients(self, backward: Definition, cts: Cotangents) -> list[Any]:
         """The gradients as PyTorch's autograd computes them, with the composite of an operator."""
         types = tuple(map(strong_or_none, cts.grads))
         after = self.operator_after(backward, types, cts.needed)
@@ -390,8 +389,8 @@ class EntryCall:
 
     @computed_once
     def moved(self, size: int, axes: tuple[int | None, ...]) -> "EntryCall | None":
-        """The call with one more dimension at the front of these operands. None if there is no
-        such call."""
+        """The call with one more dimension at the front of operands with an axis; None if the
+        operator has no such call."""
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
         arrays = [
             wider(type_, size) if n in numbers else type_ for n, type_ in enumerate(self.arrays)
@@ -420,8 +419,8 @@ class BackwardRules(ABC):
 
     @abstractmethod
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
-        """The backward of the forward with one more dimension at the front of these operands. None
-        if there is none."""
+        """The backward of the forward with one more dimension at the front of operands with an
+        axis; None if there is no such backward."""
 
     def differentiable(self, needed: tuple[bool, ...]) -> Kind | None:
         """See `Rules`."""
@@ -451,14 +450,14 @@ class DerivedBackward(BackwardRules):
 
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
         rest = iter(axes)
-        of_each = [None if t is None else next(rest) for t in (*self.grads, *self.saved)]
-        of_saved = of_each[len(self.grads) :]
-        forward = self.forward.moved(size, self.forward.axes_of(of_saved, len(self.grads)))
+        every = [None if t is None else next(rest) for t in (*self.grads, *self.saved)]
+        saved_axes = every[len(self.grads) :]
+        forward = self.forward.moved(size, self.forward.forward_axes(saved_axes, len(self.grads)))
         if forward is None:
             return None
         types = [
             type_ if axis is None else wider(type_, size)
-            for type_, axis in zip((*self.grads, *self.saved), of_each, strict=True)
+            for type_, axis in zip((*self.grads, *self.saved), every, strict=True)
         ]
         grads, saved = tuple(types[: len(self.grads)]), tuple(types[len(self.grads) :])
         try:
@@ -472,38 +471,38 @@ def wider(type_: Any, size: int) -> Any:
 
 
 def batched_kind(
-    one: Kind,
+    single: Kind,
     moved: Callable[[tuple[int | None, ...]], Kind | None],
     size: int,
     axes: tuple[int | None, ...],
 ) -> tuple[Kind, bool] | None:
-    """A composite of many calls of `one`, with an axis for the operands that have one, or else for
-    all operands. None if no such composite means the same.
+    """A composite of many calls of `single`, with an axis for the operands that have an axis, or
+    else for all operands; None if no such composite has the same meaning.
 
     Args:
-        moved: the composite with one more dimension at the front of the operands with an axis.
+        moved: returns the composite with one more dimension at the front of operands with an axis.
     """
     for all_operands in (False, True):
         chosen = (0,) * len(axes) if all_operands else axes
         kind = moved(chosen)
-        if kind is not None and has_meaning(kind, one, size, chosen):
+        if kind is not None and has_meaning(kind, single, size, chosen):
             return kind, all_operands
     return None
 
 
-def has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:
-    """Return whether a composite computes many calls of another one at once.
+def has_meaning(kind: Kind, single: Kind, size: int, axes: Sequence[int | None]) -> bool:
+    """Return whether a composite computes many calls of `single` at once.
 
-    This requires that both decompositions are the same operations, because a composite whose
-    meaning is not its decomposition is worse than none.
+    Both decompositions must be the same operations, because a composite whose meaning differs from
+    its decomposition is wrong.
     """
-    many = jax.vmap(one.decomposition, in_axes=tuple(axes), axis_size=size)
+    many = jax.vmap(single.decomposition, in_axes=tuple(axes), axis_size=size)
     types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in kind.jaxpr.in_avals]
     return is_same(trace(many, types), kind.jaxpr)
 
 
 def strong(array: Any) -> Any:
-    """The strong type of an array, which a number does not change."""
+    """The strong type of an array; in JAX, numbers do not change such a type."""
     type_ = jax.typeof(array) if not isinstance(array, jax.ShapeDtypeStruct) else array
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype)
 
@@ -521,7 +520,7 @@ def texts(attributes: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
 
 
 def _moved(value: Any, rank: int) -> Any:
-    """A dimension, or a list of them, after one more at the front."""
+    """A dimension, or a list of dimensions, with one more dimension at the front."""
     if isinstance(value, list | tuple):
         return rebuilt(value, [_moved(item, rank) for item in value])
     return (

@@ -19,10 +19,10 @@ _RESULTS = "_results"
 def computed_once(
     method: Callable[Concatenate[Owner, Arguments], Result],
 ) -> Callable[Concatenate[Owner, Arguments], Result]:
-    """A method that computes on first use. Arguments are positional, and can be keys.
+    """Make a method compute on first use. Arguments are positional and hashable.
 
-    Threads that use it at once may each compute it. All of them get the object of the first one,
-    since kinds of calls are compared by identity.
+    Threads that call the method at once may each compute its result. All of them get the first
+    result, since kinds of calls are compared by identity.
     """
 
     @functools.wraps(method)

@@ -1,8 +1,7 @@
 """`@composites.jax.composite("acme.swish")`: make one of the user's own JAX functions a composite.
 
-A call takes the path of the entries' functions: `calls` makes a composite for each kind of call.
-But the entry is not in a registry, and mistakes in a call are errors, since only the author calls
-the function.
+As for entries of registries, `calls` makes a composite for each kind of call. But the entry is not
+in a registry, and mistakes in a call are errors, since only the author calls the function.
 """
 
 import functools
@@ -31,7 +30,7 @@ from lowering.jax_entries.statistics import statistics
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _ARRAYS = ("tensor", "tensors", "optional_tensors")
-"""Kinds of arguments whose annotations say that they are arrays."""
+"""Kinds of arguments that are annotated as arrays."""
 
 
 def composite(
@@ -58,23 +57,23 @@ def composite(
         operands: arguments that are arrays, in the composite's order; by default every argument
             that is not an attribute.
         attributes: arguments that become attributes of the composite: bool, int (i64), float
-            (f32), str, or lists of one of these. One that is None is left out. A mapping gives each
-            attribute's name and its argument. By default, keyword-only arguments that are neither
-            in `operands` nor annotated as arrays. List every argument that changes the result: the
-            composite does not show the others. The others are hashable, and equal ones compute the
-            same, as static arguments of `jax.jit`.
+            (f32), str, or lists of one of these. An argument that is None is left out. A mapping
+            gives each attribute's name and its argument. By default, keyword-only arguments that
+            are neither in `operands` nor annotated as arrays. List every argument that changes the
+            result: the composite does not show unlisted arguments. These must be hashable, and
+            equal values must compute the same, as for static arguments of `jax.jit`.
         version: the version of the composite's meaning.
         saves: operands and results (`result`, `result.1`) that the backward takes; by default all
-            operands. The backward is computed from these operands, and one that reads another is a
-            `LoweringError`.
+            operands. The backward is computed from these values; it is a `LoweringError` if the
+            backward reads another operand.
         intermediates: names of values that the function gives to `composites.intermediate`. The
             forward returns them for the backward, which then does not compute them again.
 
     Raises:
         RegistryError: the name is not valid, `saves` lists something else, the function does not
             have a listed argument, takes `*args` or `**kwargs`, is a method, or is async or a
-            generator. A call raises `InvalidCallError` if an operand is a number, or an attribute
-            an array or something else that cannot be written.
+            generator. A call raises `InvalidCallError` if an operand is a number, or if an
+            attribute is an array or another value that cannot be written.
     """
     check_name(name, "composites.jax.composite")
 
@@ -100,11 +99,11 @@ def composite(
             definition.form  # noqa: B018
         except AllowlistError as error:
             raise _refused(entry, str(error.__cause__ or error)) from error
-        of_arrays = _OwnFunction(definition)
+        own_function = _OwnFunction(definition)
 
         @functools.wraps(decorated)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            return of_arrays(*arguments, **keywords)
+            return own_function(*arguments, **keywords)
 
         return call  # type: ignore[return-value]
 
@@ -126,10 +125,10 @@ def _check_paths(entry: Composite, function: Callable[..., Any]) -> None:
 
 
 def _keyword_only(function: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
-    """The attributes of a function that lists none."""
+    """The attributes of a function whose decorator lists none."""
     try:
         arguments = describe_function(function, "").arguments
-    except UnusableFunctionError:  # the checks of the entry say so
+    except UnusableFunctionError:  # the checks of the entry report this
         return ()
     return tuple(
         a.name for a in arguments
@@ -193,9 +192,9 @@ class _OwnFunction(EntryFunction):
             return rebuilt(value, [self._operand(name, item, arrays) for item in value])
         if not isinstance(value, jax.Array | np.ndarray | np.generic):
             is_plain = isinstance(value, bool | int | float | complex | str)
-            what = repr(value) if is_plain else f"a {type(value).__name__}"
+            text = repr(value) if is_plain else f"a {type(value).__name__}"
             raise self._mistake(
-                f"{name} is {what}, and an operand is an array, a list of arrays, or None; pass an"
+                f"{name} is {text}, and an operand is an array, a list of arrays, or None; pass an"
                 f" array, or list {name!r} in `attributes`"
             )
         array = jnp.asarray(value)
@@ -216,7 +215,7 @@ class _OwnFunction(EntryFunction):
         if isinstance(value, jax.Array | np.ndarray):
             reason = "an attribute" if name in self._attributes else "no operand"
             raise self._mistake(
-                f"{name} is {reason}, and was given an array; list {name!r} in `operands`, or pass"
+                f"{name} is {reason}, and was passed an array; list {name!r} in `operands`, or pass"
                 " a number"
             )
         if isinstance(value, np.generic):

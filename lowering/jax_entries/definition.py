@@ -1,4 +1,4 @@
-"""The definition of an entry in JAX: its arguments, and the function that it means."""
+"""The definition of an entry in JAX: its arguments, and the function that it computes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Definition:
     @computed_once
     def signature(self) -> Operator:
         """The arguments of the function: those of the operator or the Python function that the
-        entry catches. If it adapts them, they are those of the decomposition.
+        entry catches, or of the decomposition if the entry adapts them.
 
         Raises:
             LoweringError: the entry catches a method, whose object JAX programs do not have.
@@ -43,12 +43,12 @@ class Definition:
     @property
     @computed_once
     def described(self) -> Callable[..., Any]:
-        """The Python function whose arguments the composite has, if they are not an operator's."""
+        """The Python function whose arguments the composite has, unless they are an operator's."""
         return find_function(self._target) if self.own is None else self.own
 
     @property
     def _target(self) -> str:
-        """The Python function whose arguments the composite has."""
+        """The path of the Python function whose arguments the composite has."""
         entry = self.entry
         if entry.adapt is not None or entry.gradients:
             assert entry.decomposition.target is not None
@@ -65,8 +65,8 @@ class Definition:
     @property
     @computed_once
     def function(self) -> Callable[..., Any]:
-        """The composite's meaning, as a function with these arguments: of tensors, or of arrays if
-        the decomposition is written in JAX."""
+        """The composite's meaning, as a function with the arguments of `signature`: of tensors, or
+        of arrays if the decomposition is written in JAX."""
         entry = self.entry
         if self.own is not None:
             return self.own
@@ -83,7 +83,7 @@ class Definition:
         return None if self.own is None else Reads(self.own)
 
     def read_now(self) -> Key:
-        """The values that it reads now."""
+        """A key of the values that the function reads from outside now."""
         return () if self.reads is None else self.reads.now()
 
     @property
@@ -105,7 +105,7 @@ class Definition:
     @property
     @computed_once
     def backward(self) -> "Definition | None":
-        """The entry that is the backward of this one, unless it is derived."""
+        """The definition of the entry that is the backward; None if the backward is derived."""
         entry = self.registry.backward_of(self.entry)
         return None if entry is None else Definition(entry, self.registry)
 

@@ -20,7 +20,7 @@ class Entries:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that `entry` takes without a namespace, and the qualified ones of vendors."""
+        """Names of the entries without a namespace, and qualified names of vendors' entries."""
         names: dict[str, None] = {}
         for definition in self._definitions.values():
             names[definition.entry.name] = None
@@ -33,10 +33,11 @@ class Entries:
         return tuple(self._definitions.values())
 
     def find(self, name: str) -> EntryFunction:
-        """The entry of this name, with or without its namespace.
+        """The entry with a name, with or without its namespace.
 
         Raises:
-            AllowlistError: there is none, it is an older version, or several vendors have one.
+            AllowlistError: there is no such entry, it is an older version, or several vendors have
+                one.
         """
         exact = [e for e in self._catalog.find(name) if name in (e.name, e.qualified, e.identity)]
         if not exact:
@@ -63,6 +64,6 @@ class Entries:
 
 @cache
 def entries() -> Entries:
-    """The entries of this process: built-in ones, those of XLA_COMPOSITE_REGISTRY, and those of
-    installed packages."""
+    """The entries of this process: built in, from XLA_COMPOSITE_REGISTRY and from installed
+    packages."""
     return Entries(load_catalog())

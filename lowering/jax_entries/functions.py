@@ -8,7 +8,7 @@ from typing import Any
 from composites.errors import LoweringError
 from lowering.dispatch.computations import remember
 from lowering.frontends.jax.internals import is_sharded
-from lowering.jax_entries.arguments import signature_of, taken_apart, typed
+from lowering.jax_entries.arguments import build_signature, split_arrays, typed
 from lowering.jax_entries.calls import EntryCall, strong
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.public_arguments import FUNCTIONS
@@ -19,9 +19,9 @@ class EntryFunction:
     """An entry of a registry, as a function of JAX arrays.
 
     It takes the arguments of the operator or function that the entry catches, with numbers and
-    text as in PyTorch; where the entry adapts them, those of its decomposition, and where the
-    operator is private, those of a public function. Arrays, and lists of arrays, are its operands.
-    It returns an array, or several in a tuple or a list, as in PyTorch.
+    text as in PyTorch; if the entry adapts them, those of its decomposition; if the operator is
+    private, those of a public function. Arrays, and lists of arrays, are its operands. It returns
+    an array, or several arrays in a tuple or a list, as in PyTorch.
 
     Raises:
         LoweringError: on a call that the decomposition cannot compute, or on an entry that JAX
@@ -52,7 +52,7 @@ class EntryFunction:
 
     @cached_property
     def _operator_signature(self) -> inspect.Signature:
-        return signature_of(self.definition)
+        return build_signature(self.definition)
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
@@ -71,13 +71,13 @@ class EntryFunction:
 
     def call_operator(self, named: Mapping[str, Any]) -> Any:
         """Call the entry with the arguments of the operator or function that it catches, by name.
-        Arguments that have a default there may be missing."""
+        Arguments that have a default in its signature may be missing."""
         bound = self._operator_signature.bind(**named)
         bound.apply_defaults()
         return self._run(bound.arguments)
 
     def _run(self, named: Mapping[str, Any]) -> Any:
-        values, arrays = taken_apart(self.definition, named)
+        values, arrays = split_arrays(self.definition, named)
         call = self.call(values, arrays)
         operands = [arrays[number] for number in call.order]
         # The types of a composite have no shardings.
@@ -85,7 +85,7 @@ class EntryFunction:
         return call.composite(operands) if is_composite else call.decomposed(operands)
 
     def call(self, values: Mapping[str, Any], arrays: list[Any]) -> EntryCall:
-        """The shared call for these arguments and arrays of these types."""
+        """The shared call for equal arguments and arrays of equal types."""
         types = tuple(map(strong, arrays))
         key = (typed(tuple(values.items())), types, surroundings(), self.definition.read_now())
         try:

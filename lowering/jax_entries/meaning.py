@@ -25,7 +25,7 @@ from lowering.frontends.jax import functions as jax_functions
 from lowering.jax_entries.definition import Definition
 
 Arrays = Callable[..., list[Any]]
-"""A function of the operands that are present, which returns a list."""
+"""A function of the present operands, which returns a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class Structure:
     """The structure in which a call returns its results."""
 
     present: tuple[bool, ...]
-    """For each result, whether it is an array. An operator gives None in the place of a gradient
-    that its mask leaves out."""
+    """For each result, True if it is an array. An operator returns None for a gradient that its
+    mask leaves out."""
     nested: Callable[[list[Any]], Any]
-    """The results as the caller gets them, of all of them in a list."""
+    """Converts the list of all results to the structure that the caller expects."""
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         rest = iter(arrays)
@@ -46,11 +46,11 @@ class Structure:
 def forward(
     definition: Definition, spec: CallSpec, types: Sequence[Any | None], *, saved: bool
 ) -> tuple[Arrays, Structure]:
-    """The decomposition for operands of these types, and how a call returns its results.
+    """The decomposition for operands of `types`, and the structure of a call's results.
 
     Args:
-        types: of the operands, in the composite's order; None for an absent one.
-        saved: whether further results of `saves` follow.
+        types: types of the operands, in the composite's order; None for an absent operand.
+        saved: True if further results of `saves` follow.
     """
     entry = definition.entry
     structures: list[Structure] = []
@@ -70,11 +70,11 @@ def forward(
 
     if definition.is_jax:
 
-        def of_arrays(*arrays: Any) -> list[Any]:
+        def run_on_arrays(*arrays: Any) -> list[Any]:
             return [jnp.asarray(result) for result in whole(*spread(arrays, types))]
 
-        jax.eval_shape(of_arrays, *(t for t in types if t is not None))
-        return of_arrays, structures[0]
+        jax.eval_shape(run_on_arrays, *(t for t in types if t is not None))
+        return run_on_arrays, structures[0]
     run = record(whole, types)
     return run, structures[0]
 
@@ -97,8 +97,8 @@ def backward(
         return definition.entry.exposed(derived.spec.call(definition.function, *values))
 
     def pull(values: Sequence[Any], blank: Callable[[Any], Any], framework: Any) -> list[Any]:
-        others = iter(values[count:])
-        made = (lambda _: next(others)) if unsaved else blank
+        rest = iter(values[count:])
+        made = (lambda _: next(rest)) if unsaved else blank
         return derived.pull(run, values[:count], made, framework)
 
     if definition.is_jax:
@@ -120,7 +120,7 @@ def differentiable(
     types: Sequence[Any | None],
     needed: Sequence[bool],
 ) -> tuple[bool, ...]:
-    """For each result, whether PyTorch gives it a gradient."""
+    """For each result, True if PyTorch gives it a gradient."""
     if definition.is_jax:
         return ()
     requires_grad: list[bool] = []
@@ -147,9 +147,9 @@ def operator_backward(
     needed: Sequence[bool],
     backward: Any,
 ) -> Callable[..., list[Any]]:
-    """The gradients that PyTorch's autograd computes after an operator, as a function. It takes a
-    function that computes the results of `backward`, an operator that autograd calls; the gradients
-    and operands that are present; and the operator's results.
+    """The gradients that PyTorch's autograd computes after an operator, as a function. The function
+    takes a function that computes the results of `backward`, an operator that autograd calls; the
+    present gradients and operands; and the operator's results.
     """
     present = tuple(grad is not None for grad in grads)
     derived = BackwardSpec(spec, types, present, tuple(needed), tuple(range(len(types))))
@@ -165,13 +165,13 @@ def operator_backward(
         described = capture.describe(backward, arguments, keywords)
         return capture.node(_call_backward, arguments, keywords, described)
 
-    def of_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
+    def run_on_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
         run = partial(spec.call, operator)
         return derived.pull(run, tensors, _zero_tensor, gradients, replaces=False)
 
     operands = [*(grad for grad in grads if grad is not None), *types]
     kernels = {operator: [forward], backward: [claimed]}
-    graph = record(of_tensors, operands, kernels, results)
+    graph = record(run_on_tensors, operands, kernels, results)
 
     def run(called: Callable[..., Any], *arrays: Any) -> list[Any]:
         with with_value(_CALLED, called):
@@ -193,13 +193,13 @@ RULES[_call_backward] = _call_backward
 
 
 def spread(arrays: Sequence[Any], types: Sequence[Any | None]) -> Iterator[Any]:
-    """Operands in the composite's order, with None for absent ones."""
+    """Operands in the composite's order, with None for absent operands."""
     present = iter(arrays)
     return (None if type_ is None else next(present) for type_ in types)
 
 
 def stand_in(type_: Any) -> torch.Tensor:
-    """A tensor with the shape and dtype of an array, for conditions and attributes. A size
-    that is a symbol is any number."""
+    """A tensor with the shape and dtype of an array, for conditions and attributes. A size that is
+    a symbol becomes an arbitrary number."""
     sizes = [size if isinstance(size, int) else 2 for size in type_.shape]
     return torch.empty(sizes, dtype=torch_dtype(type_.dtype), device="meta")

@@ -1,8 +1,8 @@
 """Arguments of public functions for entries that catch a private operator of PyTorch.
 
 A public function, such as `torch.nn.functional.softmax`, fills in all arguments of the private
-operator that it calls, which therefore has no defaults. Each function here has the arguments of a
-public one, of PyTorch or of `jax.nn`, and returns those of the operator by name.
+operator that it calls, which therefore has no defaults. Each function of this module has the
+arguments of a public function, of PyTorch or of `jax.nn`, and returns the operator's by name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +14,8 @@ from composites.errors import InvalidCallError
 from composites.operators.aten_enums import MEAN
 
 _NORMS = ("backward", "ortho", "forward")
-"""The norms as the operators number them for the forward transform: it is divided by 1, by the
-square root of its size, or by its size. For the inverse one, the order is the opposite."""
+"""The norms by their numbers in the operators of forward transforms, which divide by 1, by the
+square root of the size, or by the size. For inverse transforms, the order is reversed."""
 
 
 def softmax(self: Any, dim: int = -1, *, axis: int | None = None) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def softmax_backward(
     grad_output: Any, output: Any, dim: int = -1, input_dtype: Any = None
 ) -> dict[str, Any]:
     """`aten::_softmax_backward_data` and `aten::_log_softmax_backward_data`. The gradient has the
-    type of the output, if no other is given."""
+    type of the output by default."""
     dtype = jnp.asarray(output).dtype if input_dtype is None else input_dtype
     return {"grad_output": grad_output, "output": output, "dim": dim, "input_dtype": dtype}
 
@@ -108,7 +108,7 @@ FUNCTIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
 
 
 def _dims(array: Any, dim: int | Sequence[int] | None) -> list[int]:
-    """Dimensions that are not negative; all of them for None."""
+    """Dimensions as non-negative numbers; all dimensions for None."""
     rank = jnp.ndim(array)
     if dim is None:
         return list(range(rank))

@@ -3,4 +3,4 @@
 from lowering.dispatch.statistics import Statistics
 
 statistics = Statistics()
-"""The calls of JAX functions that became composites, and why others did not."""
+"""The calls of JAX functions that became composites, and the reasons why other calls did not."""

@@ -1,4 +1,4 @@
-"""The surroundings of a call, beside its arguments: settings of JAX, and entries that are on.
+"""The surroundings of a call, besides its arguments: settings of JAX, and entries that are on.
 
 A decomposition that is written in JAX calls functions that entries may catch, so the entries that
 are on decide which composites are inside it. The decomposition of a caught call has no composites
@@ -21,7 +21,7 @@ _inside = ThreadFlag()
 
 
 def change_what_is_on(identities: tuple[str, ...]) -> None:
-    """Set the entries that are on from now."""
+    """Set the entries that are on from now on."""
     _ON[:] = [identities]
 
 
@@ -36,5 +36,5 @@ def has_no_composites() -> bool:
 
 
 def surroundings() -> Hashable:
-    """A key of the settings that a call depends on beside its arguments, to compare calls."""
+    """A key of the settings that a call depends on besides its arguments, to compare calls."""
     return settings_of_traces(), *_ON, has_no_composites()

@@ -1,8 +1,8 @@
-"""Comparison of traced functions: whether two are the same operations, and what results depend on.
+"""Comparison of the operations of traced functions, and the operands that their results depend on.
 
-Both are written as expressions over their operands, in which equal operations are one. A broadcast,
-which can be one step or two, and an operation or part of the next one, is written in one way.
-Functions that compute the same in other ways are different here.
+Functions are written as expressions over their operands, in which equal operations are one. A
+broadcast, which can be one step or two, and an operation or a part of the next operation, is
+written in one way. Functions that compute the same by different operations compare as different.
 """
 
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ _ELEMENTWISE = {
 _CALLS = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "jit": "jaxpr"}
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(left: Any, right: Any) -> bool:
     """Return whether two closed jaxprs are the same operations.
 
-    With effects, as `jax.debug.print` has, they are not: results do not show how many there are.
+    Jaxprs with effects, such as `jax.debug.print`, are not the same, because results do not show
+    the number of effects.
     """
-    if one.effects or other.effects:
+    if left.effects or right.effects:
         return False
     expressions = _Expressions()
-    return expressions.results(one) == expressions.results(other)
+    return expressions.results(left) == expressions.results(right)
 
 
 def depends_on(jaxpr: Any, chosen: Sequence[bool]) -> list[bool]:
-    """For each result of a closed jaxpr, whether an operation leads to it from one of the chosen
-    operands."""
+    """For each result of a closed jaxpr, True if it depends on a chosen operand."""
     reached = {v for v, asked in zip(jaxpr.jaxpr.invars, chosen, strict=True) if asked}
     for equation in jaxpr.jaxpr.eqns:
         if any(not isinstance(atom, Literal) and atom in reached for atom in equation.invars):
@@ -45,7 +45,7 @@ def depends_on(jaxpr: Any, chosen: Sequence[bool]) -> list[bool]:
 
 
 class _Expressions:
-    """Expressions by number; equal ones have the same."""
+    """Expressions by number; equal expressions have the same number."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
@@ -64,14 +64,14 @@ class _Expressions:
         ]
 
     def _run(self, jaxpr: Any, inputs: list[int]) -> list[int]:
-        known = dict(zip(jaxpr.jaxpr.invars, inputs, strict=True))
+        numbers = dict(zip(jaxpr.jaxpr.invars, inputs, strict=True))
         for variable, constant in zip(jaxpr.jaxpr.constvars, jaxpr.consts, strict=True):
-            known[variable] = self._number("constant", _plain(constant))
+            numbers[variable] = self._number("constant", _plain(constant))
 
         def read(atom: Any) -> int:
             if isinstance(atom, Literal):
                 return self._number("constant", _plain(atom.val), str(atom.aval.dtype))
-            value: int = known[atom]
+            value: int = numbers[atom]
             return value
 
         for equation in jaxpr.jaxpr.eqns:
@@ -79,7 +79,7 @@ class _Expressions:
             for variable, number in zip(
                 equation.outvars, self._equation(equation, operands), strict=True
             ):
-                known[variable] = number
+                numbers[variable] = number
         return list(map(read, jaxpr.jaxpr.outvars))
 
     def _equation(self, equation: Any, operands: list[int]) -> list[int]:
@@ -106,7 +106,7 @@ class _Expressions:
         return number
 
     def _operand(self, number: int) -> Any:
-        """An operand of an operation that broadcasts it itself, of whatever sizes it is."""
+        """The key of an operand of an elementwise operation, which does not include a broadcast."""
         return self._broadcasts.get(number, number)
 
     def _number(self, *parts: Any) -> int:
@@ -118,7 +118,7 @@ def _typed(atom: Any) -> tuple[Any, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """A value that is equal to another one if both mean the same."""
+    """A hashable form of a value; forms of values with the same meaning are equal."""
     if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
         value = value.item()
     if isinstance(value, tuple | list) and not hasattr(value, "_fields"):

@@ -21,7 +21,7 @@ from lowering.dispatch.computations import remember
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.jax.composite_call import Layout, Order, bind, trace
 from lowering.frontends.jax.internals import KNOWS_SUMS, has_own_type, settings_of_traces
-from lowering.jax_entries.arguments import Slot, signature_of, taken_apart, typed
+from lowering.jax_entries.arguments import Slot, build_signature, split_arrays, typed
 from lowering.jax_entries.calls import strong
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
@@ -158,7 +158,7 @@ class CaughtComposite:
         """
         claim = self.claim
         try:
-            bound = signature_of(claim.definition).bind(*arguments, **keywords)
+            bound = build_signature(claim.definition).bind(*arguments, **keywords)
         except TypeError as error:
             problem = f"it passes arguments that the entry does not have: {error}"
             raise self._unusable(problem) from error
@@ -169,7 +169,7 @@ class CaughtComposite:
                 raise UnsupportedCallError(
                     "an array is complex, has the type of a number, or is explicitly sharded"
                 )
-        values, arrays = taken_apart(claim.definition, bound.arguments)
+        values, arrays = split_arrays(claim.definition, bound.arguments)
         if len(arrays) != len(flat):
             raise UnsupportedCallError("an operand is a number")
         made = _Original.from_call(self, flat) if decomposition is None else decomposition

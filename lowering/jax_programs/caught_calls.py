@@ -25,7 +25,7 @@ from lowering.frontends.jax.composite_call import (
     trace,
 )
 from lowering.jax_entries import meaning
-from lowering.jax_entries.arguments import signature_of, taken_apart
+from lowering.jax_entries.arguments import build_signature, split_arrays
 from lowering.jax_entries.calls import (
     BackwardRules,
     EntryCall,
@@ -153,7 +153,7 @@ class CaughtCall(_PlainCall):
             if type_ is not None:
                 sources.append(self._source(n, len(grads)))
         function = self._lowered(pulled_back, self.function, self._present, grads, needed, sources)
-        return replace(self._backward_of(function, grads, needed, saved), uncompiled=function)
+        return replace(self._backward_kind(function, grads, needed, saved), uncompiled=function)
 
     def _source(self, number: int, results: int) -> Source:
         """The source of the value at a position among operands, results and further results."""
@@ -221,11 +221,11 @@ class CaughtCall(_PlainCall):
             claimed: list[Any] = []
 
             def called(*arguments: Any, **keywords: Any) -> Any:
-                names = list(signature_of(backward).parameters)
+                names = list(build_signature(backward).parameters)
                 bound = dict(zip(names, arguments, strict=False)) | keywords
-                full = signature_of(backward).bind(**bound)
+                full = build_signature(backward).bind(**bound)
                 full.apply_defaults()
-                named, taken = taken_apart(backward, full.arguments)
+                named, taken = split_arrays(backward, full.arguments)
                 leaves = jax.tree.leaves(list(full.arguments.values()))
                 leaves = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
                 if len(leaves) != len(taken) or any(id(array) not in known for array in leaves):

@@ -26,17 +26,17 @@ if chosen.chosen() != "fx":
         ' torch_xla, tensors on the device "xla" have composites, and torch.compile takes'
         ' backend="openxla"'
     )
-chosen.import_package()  # turns on what XLA_COMPOSITE_OP names, before Dynamo traces anything
+chosen.import_package()  # turns on the entries of XLA_COMPOSITE_OP, before Dynamo traces
 
 from lowering.export.request import mesh_of  # noqa: E402
-from lowering.frontends.fx.autocast import autocast, casts_of  # noqa: E402
+from lowering.frontends.fx.autocast import autocast, with_cast_lists  # noqa: E402
 from lowering.frontends.fx.device import device  # noqa: E402
 from lowering.frontends.fx.flex_attention import kept_whole  # noqa: E402
 from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402
 from lowering.live.checks import check_every  # noqa: E402
 from lowering.live.chosen_kernels import check_names  # noqa: E402
-from lowering.live.devices import devices_of  # noqa: E402
+from lowering.live.devices import select_devices  # noqa: E402
 from lowering.live.executable import LiveProgram  # noqa: E402
 from lowering.live.input_names import InputShardings, inner_sources  # noqa: E402
 from lowering.live.numbers import changing_numbers, without_reads  # noqa: E402
@@ -44,7 +44,7 @@ from lowering.live.options import Options  # noqa: E402
 from lowering.live.sizes import FunctionsOfSizes, varies  # noqa: E402
 from lowering.live.traced_graph import (  # noqa: E402
     control_flow,
-    device_type_of,
+    find_device_type,
     on_traced_device,
 )
 
@@ -72,9 +72,9 @@ def composites(
 
     Args:
         graph: Dynamo's graph.
-        example_inputs: the tensors that it is first called with, and sizes.
+        example_inputs: the tensors that the graph is first called with, and sizes.
         options: see `Options`.
-        mode: as of PyTorch's own backend; only `default` is accepted.
+        mode: as for PyTorch's own backend; only `default` is accepted.
 
     Raises:
         CompositesError: there is no such option, mode or composite.
@@ -89,11 +89,11 @@ def composites(
     shardings.check(
         inner_sources(sources, example_inputs), is_full_graph=torch_internals.is_full_graph()
     )
-    devices = devices_of(chosen_options, shardings, device_type_of(example_inputs))
+    devices = select_devices(chosen_options, shardings, find_device_type(example_inputs))
     every = check_every()
 
     def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any], **keywords: Any) -> Any:
-        # Dynamo does not trace it: a backward can run in a frame that Dynamo would trace.
+        # Keep Dynamo out: a backward can run in a frame that Dynamo would trace.
         make = torch.compiler.disable(LiveProgram)
         program = make(graph, inputs, devices, chosen_options, check_every=every, **keywords)
         return torch_internals.not_traced(program)
@@ -112,7 +112,7 @@ def with_composites(
     are compiled.
 
     Args:
-        example_inputs: the tensors that it is first called with, and sizes.
+        example_inputs: the tensors that the graph is first called with, and sizes.
         compile_graph, runs_here: see `torch_internals.compile_ahead`. A graph that cannot be
             compiled, for one of the reasons in `_UNSUPPORTED`, runs in eager PyTorch.
     """
@@ -135,7 +135,7 @@ def with_composites(
         constants=constants,
         sources=sources,
         otherwise=graph.forward,
-        device_type=device_type_of(example_inputs),
+        device_type=find_device_type(example_inputs),
         is_full_graph=torch_internals.is_full_graph(),
         keeps_whole=not runs_here,
     )
@@ -146,7 +146,7 @@ def with_composites(
         _warn_of_eager("a changing number cannot become a tensor; pass a tensor to the graph")
         return graph.forward(*arguments)
 
-    # In its own trace, AOTAutograd would have Dynamo write the numbers as constants.
+    # In its own trace, AOTAutograd would make Dynamo write the numbers as constants.
     return FunctionsOfSizes(compile_inputs, example_inputs, numbers=constants, otherwise=otherwise)
 
 
@@ -162,7 +162,7 @@ def _function(
     is_full_graph: bool,
     keeps_whole: bool,
 ) -> Callable[..., Any]:
-    """Compile a graph for inputs of these sizes.
+    """Compile a graph for inputs of fixed sizes.
 
     Args:
         keeps_whole: see `lowering.frontends.fx.flex_attention.kept_whole`.
@@ -179,7 +179,7 @@ def _function(
     try:
         with (
             device_offered(),
-            casts_of(device_type),
+            with_cast_lists(device_type),
             autocast(autocast_dtype(device_type) if has_autocast else None),
             torch_internals.made_on_cpu(),
             kept_whole(keeps_whole),
@@ -228,7 +228,7 @@ def _warn_of_eager(reason: str) -> None:
 
 def _reason(error: Exception) -> str:
     """The first sentence of an error, or its type if it has no text, and the call in the graph that
-    raised it, as torch.fx writes it below."""
+    raised the error, which torch.fx appends to its text."""
     first, *rest = str(error).strip().splitlines() or [type(error).__name__]
     called = (line for line in rest if line.startswith("While executing "))
     return "; ".join([first.partition(". ")[0], *called])

@@ -6,9 +6,9 @@
 
 Attention with sinks is replaced too.
 
-A cache is PyTorch's memory, which XLA copies before it writes a row, while PyTorch gets the row
-alone (`lowering.live.writes`). Copies of all caches take several times as long as the attention. In
-its place comes a function that reads the caches as they are, and the row beside them.
+A cache is PyTorch's memory, which XLA copies before it writes a row, while PyTorch receives only
+the row (`lowering.live.writes`). Copies of all caches take several times as long as the attention.
+A function that reads the unchanged caches and the new row replaces the attention.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _ATTENTION = {("ptxla.scaled_dot_product_attention", 1): "scale", (_SINKS, 1): "
 """The attributes that scale the scores."""
 _REPETITION = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
 _GROUPS = (0, 1, 3, 4)
-"""The dimensions of a cache in one that is repeated for heads, `[N, G, repeats, L, E]`."""
+"""The dimensions of a cache in a cache that is repeated for heads, `[N, G, repeats, L, E]`."""
 
 
 @rewrites(COMPOSITE)
@@ -95,16 +95,16 @@ def _attended(
     has_sinks: bool,
     shape: Sequence[int],
 ) -> Any:
-    """Attention with scores and weights in f32, or in f64 where the operands are.
+    """Attention with scores and weights in f32, or in f64 for operands of f64.
 
     Args:
         query: `[N, H, 1, E]`.
         keys, values: `[N, G, L, E]` and `[N, G, L, Ev]`, where G divides H.
-        position: a number, the row that `key` and `value` have.
+        position: a number, the row of the caches to which `key` and `value` belong.
         key, value: `[N, G, 1, E]` and `[N, G, 1, Ev]`.
-        rest: sinks, `[H]`, if there are some; and perhaps a mask of booleans, or of numbers that
-            are added to the scores.
-        shape: that of the result.
+        rest: sinks, `[H]`, if the call has sinks; then an optional mask, of booleans or of numbers
+            that are added to the scores.
+        shape: the shape of the result.
     """
     import jax.numpy as jnp
     from jax import lax
@@ -130,14 +130,14 @@ def _attended(
     shifted = jnp.exp(scores - greatest)
     sums = shifted.sum(-1, keepdims=True) + sum(jnp.exp(sink - greatest) for sink in sinks)
     weights = shifted / jnp.where(sums == 0, 1, sums)
-    of_row = jnp.where(is_written, weights, 0).sum(-1, keepdims=True)
-    others = jnp.where(is_written, 0, weights)
-    attended = partial(product, "bghl,bgld->bghd", others)
+    row_weight = jnp.where(is_written, weights, 0).sum(-1, keepdims=True)
+    other_weights = jnp.where(is_written, 0, weights)
+    attended = partial(product, "bghl,bgld->bghd", other_weights)
     overwritten = lax.dynamic_index_in_dim(values, position, axis=2)
     result = lax.cond(
         jnp.isfinite(overwritten).all(),  # 0 times infinity or NaN is NaN
         lambda: attended(values),
         lambda: attended(jnp.where(is_written[:, None], 0, values)),
     )
-    result += of_row * value
+    result += row_weight * value
     return result.astype(values.dtype).reshape(shape)

@@ -22,7 +22,7 @@ from lowering.stats.data import Checks, CheckStats, recorded
 
 
 def check_every() -> int:
-    """The number of calls from a check to the next one; 0 for no checks.
+    """The number of calls from a check to the next check; 0 for no checks.
 
     Raises:
         CompositesError: XLA_COMPOSITE_CHECK_EVERY is not a number of calls.
@@ -37,7 +37,7 @@ def check_every() -> int:
 
 @dataclass
 class GraphChecks:
-    """The checks of one graph, at its first call and at each `every`th one after it."""
+    """The checks of one graph, at its first call and at each `every`th call after that."""
 
     every: int
     diagnoser: Diagnoser
@@ -55,7 +55,7 @@ class GraphChecks:
         return cls(every, Diagnoser(placed.original, device, tolerances=tolerances, kernels=names))
 
     def count(self, arrays: Sequence[Any]) -> None:
-        """Count a call with these operands, and check it if it is time for one.
+        """Count a call with the operands `arrays`, and check it if a check is due.
 
         The first wrong call of each kernel causes a warning.
         """

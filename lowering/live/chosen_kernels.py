@@ -1,4 +1,4 @@
-"""The kernels that a user chooses for a model, and those of one of its graphs."""
+"""The kernels that a user chooses for a model, and for one of its graphs."""
 
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
@@ -15,7 +15,7 @@ def check_names(kernels: Kernels) -> None:
     """Check that kernels are chosen for composites that a graph could have.
 
     Raises:
-        CompositesError: no entry, and no decorated function, has a composite of this name.
+        CompositesError: no entry and no decorated function has a composite of a chosen name.
     """
     keys = _keys(kernels)
     if not keys:
@@ -30,8 +30,8 @@ def check_names(kernels: Kernels) -> None:
             )
 
 
-def kernels_of(kernels: Kernels, module: Module) -> Kernels:
-    """The kernels for composites that a graph has. Other graphs of the model have the others."""
+def select_kernels(kernels: Kernels, module: Module) -> Kernels:
+    """The kernels for composites of one graph; the rest are for other graphs of the model."""
     keys = _keys(kernels)
     if not keys:
         return kernels
@@ -51,4 +51,4 @@ def _keys(kernels: Kernels) -> list[str]:
 
 def _chooses(key: str, names: Collection[str]) -> bool:
     name = without_version(key, names)
-    return any(fnmatchcase(each, name) for each in names)
+    return any(fnmatchcase(composite, name) for composite in names)

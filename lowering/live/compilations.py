@@ -19,9 +19,9 @@ from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import compiler_options, enable_x64, import_jax
 
 _MOST_NEW = 1 << 26
-"""Bytes. A program that allocates more can fail, and what was donated to it is lost then."""
+"""Bytes. A program that allocates more can fail, and then loses the memory donated to it."""
 _MOST_FORMS = 4
-"""A program with more forms gets zeros that are made in each call."""
+"""A program with more forms receives zeros that are made in each call."""
 
 
 def in_own_thread(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
@@ -45,13 +45,13 @@ class Compiled:
 
     run: Callable[..., Sequence[Any]]
     results: Sequence[tuple[int, Order]]
-    """The number of each result that the function returns, and the order of its dimensions."""
+    """The position of each result that `run` returns, and the order of its dimensions."""
     can_fail: bool
-    """True if memory of inputs is donated, and there can be too little memory for the rest."""
+    """True if memory of inputs is donated, and the remaining memory may be too small."""
 
 
 class Compilations:
-    """A program, compiled when a form of it is called first."""
+    """A program, each form of which is compiled when it is first called."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Compilations:
         types: Sequence[Any],
         results: Sequence[tuple[int, Order]],
         *,
-        operand_of: Mapping[int, int],
+        operand_by_result: Mapping[int, int],
         cache: str | os.PathLike[str] | None,
     ) -> None:
         """Compile nothing yet.
@@ -68,9 +68,9 @@ class Compilations:
         Args:
             module: the program.
             devices: run the program.
-            types: the types of its operands.
-            results: the number and the order of each result of the program.
-            operand_of: the operands whose memory results can take, by the numbers of these.
+            types: the types of the operands.
+            results: the position and the order of dimensions of each result.
+            operand_by_result: for results that can take an operand's memory, the operand.
             cache: see `Devices.compile`.
         """
         self._module = module
@@ -80,7 +80,7 @@ class Compilations:
             for type_ in types
         ]
         self._results = results
-        self._operand_of = operand_of
+        self._operand_by_result = operand_by_result
         self._cache = cache
         self._compiled: dict[tuple[tuple[int, ...], tuple[int, ...]], Compiled] = {}
 
@@ -88,7 +88,7 @@ class Compilations:
         """The compiled program.
 
         Args:
-            owned: the numbers of the results that take the memory of operands.
+            owned: the positions of the results that take the memory of operands.
             zeros: the operands that are zeros, which the compiled function does not take.
 
         Raises:
@@ -100,15 +100,15 @@ class Compilations:
         return self._compiled[form]
 
     def has_room(self, owned: Iterable[int], zeros: Iterable[int]) -> bool:
-        """Return whether a form is compiled, or can be. Losses that depend on some of many results
-        by chance would compile one in each step."""
+        """Return whether a form is compiled, or may be. A loss that depends on a random subset of
+        many results would compile a new form in each step."""
         form = tuple(owned), tuple(zeros)
         return not form[1] or form in self._compiled or len(self._compiled) < _MOST_FORMS
 
     def with_zeros(
         self, arrays: Iterable[Any], zeros: Collection[int], make: Callable[..., Any] = np.zeros
     ) -> list[Any]:
-        """All operands, from those that are not zeros.
+        """All operands, from the operands that are not zeros.
 
         Args:
             make: makes zeros of a shape and a type.
@@ -122,26 +122,26 @@ class Compilations:
     def _compile(self, owned: Sequence[int], zeros: Sequence[int]) -> Compiled:
         platform = self._devices.platform
         function = jax_function(self._module, platform=platform)
-        donated = {n: self._operand_of[n] for n in owned}
+        donated = {n: self._operand_by_result[n] for n in owned}
         # JAX gives the memory of donated operands to the first results that have their types.
         numbered = [(donated.get(n, len(self._types)), k) for k, (n, _) in enumerate(self._results)]
-        places = [k for _, k in sorted(numbered)]
+        positions = [k for _, k in sorted(numbered)]
 
         def in_order(*arrays: Any) -> tuple[Any, ...]:
             operands = self.with_zeros(arrays, zeros, import_jax().numpy.zeros)
             results = function(*operands)
-            return tuple(results[k] for k in places)
+            return tuple(results[k] for k in positions)
 
         run = self._devices.compile(
             in_order,
             [type_ for operand, type_ in enumerate(self._types) if operand not in zeros],
-            len(places),
+            len(positions),
             compiler_options(self._module, platform),
             self._cache,
             donated=sorted(donated.values()),
         )
         can_fail = bool(donated) and _new_bytes(run) > _MOST_NEW
-        return Compiled(run, [self._results[k] for k in places], can_fail)
+        return Compiled(run, [self._results[k] for k in positions], can_fail)
 
 
 def _new_bytes(compiled: Any) -> int:

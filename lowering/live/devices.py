@@ -1,9 +1,9 @@
-"""The devices of a live program, and the tensors that go there and back.
+"""The devices of a live program, and the transfer of tensors to and from these devices.
 
 A device that PyTorch and JAX share takes tensors without a copy. A mesh of several devices, and a
-device that JAX alone has, get copies of a program's inputs at each call, and PyTorch copies of its
-results, except for the state of `composites.keep_on_devices`. Values that autograd saves, inputs
-among them, stay on the devices until the backward.
+device that only JAX has, receive copies of a program's inputs at each call, and PyTorch receives
+copies of its results, except for the state of `composites.keep_on_devices`. Values that autograd
+saves, including inputs, stay on the devices until the backward.
 """
 
 import ctypes
@@ -45,7 +45,7 @@ from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 
 _COMPILED: MutableMapping[Hashable, Callable[..., Any]] = WeakValueDictionary()
 """The compiled functions of this process, by device, options and StableHLO. Layers that are
-compiled one by one share them, and so does a graph that Dynamo traces again for sizes that vary."""
+compiled separately share them, and so does a graph that Dynamo traces again for sizes that vary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class GraphInput:
     """An input of a graph that is a tensor."""
 
     name: str | None
-    """The name that patterns of shardings match; None for values that a backward gets."""
+    """The name that patterns of shardings match; None for the inputs of a backward."""
     order: Order
     shape: tuple[int, ...]
 
@@ -89,14 +89,14 @@ class Devices:
         donated: Sequence[int] = (),
     ) -> Callable[..., Any]:
         """A compiled function of arrays on the devices. For a mesh, XLA compiles at the first call,
-        for the shardings that saved values have then.
+        for the shardings that saved values have in that call.
 
         Args:
             types: a `jax.ShapeDtypeStruct` for each operand.
             results: the number of results.
-            options: those of XLA.
+            options: options of XLA's compiler.
             cache: a folder that keeps XLA's results; see `Program.compile`.
-            donated: the operands whose memory the first results take, in the order of these.
+            donated: the operands whose memory the first results take, in the order of the results.
 
         Raises:
             RunError: XLA cannot compile the function.
@@ -134,12 +134,12 @@ class Devices:
         Raises:
             ExportError: a sharding does not fit its input.
         """
-        orders = [None if each is None else each.order for each in inputs]
+        orders = [None if graph_input is None else graph_input.order for graph_input in inputs]
         if self.mesh is None:
             return ProgramInputs(orders, self.home).to_jax
-        if not is_backward and not any(each is not None and each.name for each in inputs):
+        if not is_backward and not any(x is not None and x.name for x in inputs):
             self._warn_of_names()
-        specs = [None if each is None else self._spec(each) for each in inputs]
+        specs = [None if graph_input is None else self._spec(graph_input) for graph_input in inputs]
         on_mesh = [sharding_on(self.mesh, spec) for spec in specs]
         device_set = {*self.mesh.devices.flat}
 
@@ -172,8 +172,8 @@ class Devices:
         return copies
 
     def saved(self, array: Any, order: Order) -> torch.Tensor:
-        """A result as a tensor that only autograd and the backward get. For a mesh, the tensor has
-        no values."""
+        """A result as a tensor for autograd and the backward only. For a mesh, the tensor has no
+        values."""
         if self.mesh is None:
             tensor = to_torch(array, order)
             remember(tensor, array, order)
@@ -200,13 +200,13 @@ class Devices:
     @staticmethod
     def _put(tensor: torch.Tensor, sharding: Any) -> Any:
         jax = import_jax()
-        # Arrays of `to_jax` stay on their device: JAX cannot copy them to others.
+        # Arrays of `to_jax` stay on their device: JAX cannot copy them to other devices.
         return jax.device_put(jax.dlpack.from_dlpack(in_plain_order(tensor)), sharding)
 
 
 def _return_memory() -> None:
-    """Return what the compiler has freed to the system. The GNU C library keeps it otherwise: 50 to
-    100 MB of the peak memory of a training step."""
+    """Return the memory that the compiler has freed to the system. The GNU C library would keep it:
+    50 to 100 MB of the peak memory of a training step."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
@@ -234,15 +234,15 @@ def _compiled_at_first_call(
     return run
 
 
-def devices_of(options: Options, shardings: InputShardings, device_type: str) -> Devices:
+def select_devices(options: Options, shardings: InputShardings, device_type: str) -> Devices:
     """The devices that options name.
 
     Args:
         device_type: the type of the device of PyTorch's tensors.
 
     Raises:
-        CompositesError: the mesh has devices of other processes, or more than there are, or options
-            exclude each other.
+        CompositesError: the mesh has devices of other processes, or more devices than exist, or
+            options exclude each other.
         RunError: there is no such platform.
     """
     if options.mesh is None:
@@ -252,7 +252,7 @@ def devices_of(options: Options, shardings: InputShardings, device_type: str) ->
     try:
         home = local_devices(device_type)[0]
     except RunError as error:
-        hint = f"the tensors are there: add it, as in JAX_PLATFORMS=tpu,{device_type}"
+        hint = f"the tensors are on {device_type}: add it, as in JAX_PLATFORMS=tpu,{device_type}"
         raise RunError(f"{error}; {hint}") from error
     if options.mesh is not None and options.platform is not None:
         raise CompositesError("mesh and platform cannot both be given; make a mesh of its devices")

@@ -23,13 +23,13 @@ def shares_memory(tensor: torch.Tensor) -> bool:
 
 
 def to_jax(tensor: torch.Tensor, device: Any) -> Any:
-    """A tensor as an array of a JAX device. They share memory where XLA can take the tensor's."""
+    """A tensor as an array of a JAX device. They share memory if XLA can use the tensor's."""
     capsule = torch.utils.dlpack.to_dlpack(in_plain_order(tensor))  # type: ignore[attr-defined]
     return array_from_dlpack(capsule, device)
 
 
 def in_plain_order(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor as XLA takes it: itself without its gradient if `shares_memory`, or a copy."""
+    """A tensor in the layout of XLA: the detached tensor if `shares_memory`, otherwise a copy."""
     plain = tensor.detach()
     if shares_memory(plain):
         # Strides of dimensions of size 1 mean nothing to PyTorch, and a layout to JAX.
@@ -42,14 +42,14 @@ def to_torch(array: Any, order: Order) -> torch.Tensor:
     tensor = tensor_from_dlpack(array_to_dlpack(array))
     if order is None:
         return tensor
-    with below_autograd():  # a view of nothing, to autograd
+    with below_autograd():  # autograd must not see a view
         return in_own_order(tensor, order)
 
 
 _ARRAY = "_composites_array"
 """An attribute of a tensor that autograd saves, whose array shares its memory."""
 _COPY = "_composites_copy"
-"""An attribute of a tensor without values, which other devices have."""
+"""An attribute of a tensor without values: a copy of them on other devices."""
 
 
 class _Remembered(NamedTuple):  # made in a fifth of the time of a frozen dataclass
@@ -59,8 +59,8 @@ class _Remembered(NamedTuple):  # made in a fifth of the time of a frozen datacl
     array: Any
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave the array out of files, to which hooks may save tensors. An empty set takes its
-        place, since `torch.load` reads that."""
+        """Leave the array out of files, to which hooks may save tensors. An empty set, which
+        `torch.load` reads, replaces it."""
         return set, ()
 
 
@@ -78,18 +78,18 @@ class _Copy:
 
 
 def remember(saved: torch.Tensor, array: Any, order: Order) -> None:
-    """Let a backward have the array from which `to_torch` made a tensor that only it sees."""
+    """Keep the array from which `to_torch` made a saved tensor, for the backward."""
     setattr(saved, _ARRAY, _Remembered(saved.data_ptr(), order, array))
 
 
 def remember_copy(
     like: torch.Tensor, array: Any, order: Order, *, source: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """A tensor without values that lets a backward have an array on other devices.
+    """A tensor without values that keeps an array on other devices for the backward.
 
     Args:
-        like: a tensor of the size and strides that the new one gets.
-        source: the tensor that the array is a copy of.
+        like: a tensor with the size and strides of the new tensor.
+        source: the tensor of which the array is a copy.
     """
     tensor = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device="meta")
     version = 0 if source is None else version_of(source)
@@ -98,10 +98,10 @@ def remember_copy(
 
 
 def remembered_copy(tensor: torch.Tensor, order: Order) -> Any:
-    """The array that `remember_copy` has noted, with its dimensions in an order.
+    """The array that `remember_copy` keeps, with its dimensions in an order.
 
     Raises:
-        RunError: it is not the tensor that `remember_copy` has made, or the source was written to.
+        RunError: `remember_copy` did not make the tensor, or the source was written to.
     """
     copy = getattr(tensor, _COPY, None)
     if not isinstance(copy, _Copy):
@@ -125,8 +125,8 @@ def remembered_copy(tensor: torch.Tensor, order: Order) -> Any:
 class ProgramInputs:
     """The inputs of a program as arrays.
 
-    Optimizers write to the memory that the array of a parameter shares, so it is made again only
-    where the parameter has other memory.
+    Optimizers write to the memory that the array of a parameter shares, so the array is made again
+    only if the parameter has moved to other memory.
     """
 
     def __init__(self, orders: Sequence[Order], device: Any) -> None:
@@ -138,15 +138,15 @@ class ProgramInputs:
 
     def to_jax(self, position: int, tensor: torch.Tensor) -> Any:
         """The input at a position."""
-        known = self._parameters.get(position)
-        if known is not None and known[0] == tensor.data_ptr() and known[1] == tensor.stride():
-            return known[2]
+        cached = self._parameters.get(position)
+        if cached is not None and cached[:2] == (tensor.data_ptr(), tensor.stride()):
+            return cached[2]
         order = self._orders[position]
         ordered = in_memory_order(tensor, order)
         saved = getattr(tensor, _ARRAY, None)
         if isinstance(saved, _Remembered):
             is_same = saved.start == tensor.data_ptr() and saved.order == order
-            if is_same and ordered.is_contiguous():  # nobody has given it other memory since
+            if is_same and ordered.is_contiguous():  # its memory has not been replaced since
                 return saved.array
         array = to_jax(ordered, self._device)
         if isinstance(tensor, torch.nn.Parameter) and shares_memory(ordered):
@@ -164,6 +164,6 @@ _PROGRAMS: WeakSet[ProgramInputs] = WeakSet()
 
 
 def forget_parameter(tensor: torch.Tensor) -> None:
-    """Let no program keep an array that shares the memory of a parameter."""
+    """Make all programs drop arrays that share the memory of a parameter."""
     for inputs in [*_PROGRAMS]:
         inputs.forget(tensor.data_ptr())

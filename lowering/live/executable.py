@@ -14,7 +14,7 @@ from lowering.frontends.fx import capture
 from lowering.frontends.protocols import LoweredGraph
 from lowering.live.cached_attention import read_caches_as_they_are
 from lowering.live.checks import GraphChecks
-from lowering.live.chosen_kernels import kernels_of
+from lowering.live.chosen_kernels import select_kernels
 from lowering.live.compilations import Compilations, in_own_thread
 from lowering.live.devices import Devices, GraphInput
 from lowering.live.exchange import remember_copy, to_torch
@@ -33,7 +33,7 @@ from lowering.stablehlo.run import enable_x64, import_jax
 from lowering.stablehlo.symbols import CUSTOM_CALL
 
 _STATE = torch.empty((), dtype=torch.int64, device="meta")
-"""A state of the random number generator, as programs have it."""
+"""The type of a program's operand for the state of the random number generator."""
 
 
 class LiveProgram:
@@ -55,11 +55,11 @@ class LiveProgram:
         Args:
             inputs: for each input of the graph, a fake tensor, or a number.
             devices: run the program.
-            options: those of the user.
-            returned: how many results are returned. The others are saved for the backward, if there
-                is one.
-            written: the inputs that the caller lets have the first results.
-            check_every: the number of calls from a check of kernels to the next one; 0 for none.
+            options: the user's options.
+            returned: the number of results that are returned. The rest is saved for the backward;
+                None for a graph that is not a forward.
+            written: the inputs to which the caller writes the first results.
+            check_every: the number of calls from a check of kernels to the next; 0 for no checks.
 
         Raises:
             NoKernelError: an operator has no rule in JAX.
@@ -68,13 +68,13 @@ class LiveProgram:
         """
         self._operands = [n for n, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
         self._count = len(graph.graph.output_node().args[0])  # type: ignore[arg-type]
-        # A kept input on other devices gets all its values there; the others can get parts.
+        # A kept input on other devices gets all its values there; other inputs can get parts.
         self._written = [] if devices.mesh is None else list(written)
         is_part = devices.mesh is None and returned is None
         self._writes = return_parts(graph.graph, written) if is_part else {}
         outputs: Any = graph.graph.output_node().args[0]
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-        # Autograd saves inputs: those are returned, where XLA would copy them.
+        # Inputs that autograd saves are returned as they are; XLA would copy them.
         self._passed = {
             n: placeholders.index(node)
             for n, node in enumerate(outputs)
@@ -88,10 +88,10 @@ class LiveProgram:
             for n, position in enumerate(written if can_own else ())
             if position not in self._writes and n not in self._passed and n not in self._views
         }
-        """The inputs that can have results in their own memory, by the numbers of these."""
+        """For results that can take an input's memory: the position of the input."""
         self._devices = devices
         if devices.mesh is not None:
-            # Views share PyTorch's memory, which saved values do not have there.
+            # Views share PyTorch's memory, which values saved on a mesh do not have.
             self._views = {
                 n: view
                 for n, view in self._views.items()
@@ -99,7 +99,7 @@ class LiveProgram:
                 and (view.is_of_input or view.position < self._returned)
             }
         described = [_described(node, x) for node, x in zip(placeholders, inputs, strict=True)]
-        self._orders = orders = [None if each is None else each.order for each in described]
+        self._orders = orders = [None if x is None else x.order for x in described]
         is_backward = any(node.name.startswith("tangents") for node in placeholders)
         self._to_jax = devices.inputs(described, is_backward=is_backward)
         results, lowered = self._lowered(graph, inputs, orders)
@@ -128,7 +128,7 @@ class LiveProgram:
             module = read_caches_as_they_are(module)
         self.kernels = with_kernels(
             module,
-            kernels_of(options.kernels, module),
+            select_kernels(options.kernels, module),
             None,
             devices.platform,
             alternatives=alternatives,
@@ -140,18 +140,18 @@ class LiveProgram:
             devices,
             [parameter.type for parameter in lowered.parameters],
             self._results,
-            operand_of={n: operands[position] for n, position in self._in_place.items()},
+            operand_by_result={n: operands[position] for n, position in self._in_place.items()},
             cache=options.cache,
         )
-        if not self._in_place and not is_backward:  # the first call chooses among forms of these
+        if not self._in_place and not is_backward:  # otherwise the first call chooses a form
             self._compilations.compiled()
         self._checks = GraphChecks.create(self.kernels, devices.platform, check_every)
 
     def _lowered(
         self, graph: torch.fx.GraphModule, inputs: Sequence[Any], orders: Sequence[Order]
     ) -> tuple[list[Any], LoweredGraph]:
-        """All that the graph returns (traced tensors, numbers and None), and the graph as
-        StableHLO."""
+        """Lower the graph to StableHLO, and return its results (traced tensors, numbers and None)
+        with it."""
         frontend = activation.backend().frontend
         recording = frontend.recording
         with ExitStack() as contexts:
@@ -185,20 +185,20 @@ class LiveProgram:
         """The positions of the results that XLA computes, and the order of their dimensions in
         eager PyTorch. Inputs and views are not computed."""
         return [
-            (n, self._order_of(n, node.meta.get("val", x)))
+            (n, self._result_order(n, node.meta.get("val", x)))
             for n, (node, x) in enumerate(zip(outputs, results, strict=True))
             if isinstance(x, torch.Tensor) and n not in self._passed and n not in self._views
         ]
 
-    def _order_of(self, n: int, like: torch.Tensor) -> Order:
+    def _result_order(self, n: int, like: torch.Tensor) -> Order:
         position = self._in_place.get(n)
         return memory_order(like) if position is None else self._orders[position]
 
     def _arrays(self, inputs: Sequence[Any], memories: Mapping[int, OwnedMemory]) -> list[Any]:
-        """The operands of the program; None for gradients that there are none of."""
+        """The operands of the program; None for absent gradients."""
         owned = {self._in_place[n]: memory.array for n, memory in memories.items()}
 
-        def array_of(position: int | None) -> Any:
+        def read_array(position: int | None) -> Any:
             if position is None:
                 return self._devices.array(_seed())
             if position in owned:
@@ -206,10 +206,10 @@ class LiveProgram:
             tensor = inputs[position]
             return None if tensor is None else self._to_jax(position, tensor)
 
-        return [array_of(position) for position in self._parameters]
+        return [read_array(position) for position in self._parameters]
 
     def _owned_memory(self, inputs: Sequence[Any]) -> dict[int, OwnedMemory]:
-        """The memory that results of an optimizer's step can take, by the numbers of these."""
+        """The memory that results of an optimizer's step can take, by the results' positions."""
         memories = {
             n: owned_memory(inputs[position], self._orders[position], self._devices.home)
             for n, position in self._in_place.items()
@@ -224,8 +224,8 @@ class LiveProgram:
         """Run once.
 
         Raises:
-            RunError: an input has another storage offset than at compilation, or XLA cannot compile
-                the form of the program that is called, in its first call.
+            RunError: the storage offset of an input differs from that at compilation, or XLA cannot
+                compile a form of the program, in its first call.
         """
         for position, offset in self._offsets.items():
             if inputs[position].storage_offset() != offset:
@@ -286,9 +286,9 @@ class LiveProgram:
                 else:
                     results[n] = devices.saved(array, order)
             at_home = devices.at_home([array for _, _, array in returned])
-            tensor_of = with_owned_memory if writes_parameters else to_torch
+            make_tensor = with_owned_memory if writes_parameters else to_torch
             for (n, order, _), array in zip(returned, at_home, strict=True):
-                results[n] = tensor_of(array, order)
+                results[n] = make_tensor(array, order)
         for n, view in self._views.items():
             if not view.is_of_input:
                 results[n] = view.apply_to(results[view.position])

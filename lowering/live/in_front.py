@@ -22,14 +22,14 @@ from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxComposite, call_composite
 from lowering.frontends.fx.tensors import LIVE_BACKENDS, traced_placeholder
 from lowering.live.backend import with_composites
-from lowering.live.operators import operator_of
+from lowering.live.operators import register_operator
 from lowering.live.strides import in_memory_order, in_own_order, memory_order
-from lowering.live.traced_graph import attribute_of
+from lowering.live.traced_graph import read_attribute
 
 
 @cache
-def in_front_of(inner: Callable[..., Any]) -> Callable[..., Any]:
-    """A backend that hands graphs with composites to another one."""
+def wrap_backend(inner: Callable[..., Any]) -> Callable[..., Any]:
+    """A backend that hands graphs with composites to the backend `inner`."""
 
     def wrapped(
         graph: torch.fx.GraphModule, example_inputs: Sequence[Any], **keywords: Any
@@ -52,7 +52,7 @@ def _compiled(
     device: torch.device,
     **_: Any,
 ) -> Any:
-    """A graph of AOTAutograd, compiled by another backend, which gets nothing else."""
+    """Compile a graph of AOTAutograd with another backend."""
     recording = activation.backend().frontend.recording
     with capture.at_top(), recording.recording():
         written = _with_operators(graph, device)
@@ -61,7 +61,7 @@ def _compiled(
 
     def call(arguments: list[Any]) -> Any:
         taken = list(arguments)
-        arguments.clear()  # the tensors of a forward may go while its backward runs
+        arguments.clear()  # tensors of a forward may be freed while its backward runs
         return function(*taken)
 
     return torch_internals.not_traced(call)
@@ -86,14 +86,14 @@ def _written(
     values: Mapping[torch.fx.Node, Any],
     writer: "_Writer",
 ) -> Any:
-    """The node that takes the place of one; a list, of a call that returns several tensors.
+    """The node that replaces a node, or a list of nodes if it returns several tensors.
 
     Raises:
-        UnsupportedCallError: it is a composite that only JAX computes.
+        UnsupportedCallError: the node is a composite that only JAX computes.
     """
     target: Any = node.target
     if node.op == "get_attr":
-        attribute = attribute_of(source, target)
+        attribute = read_attribute(source, target)
         if isinstance(attribute, torch.Tensor):
             return writer.constant(attribute)
     operands = [values[operand] for operand in node.all_input_nodes]
@@ -111,8 +111,8 @@ def _written(
 
 
 def _expansion(node: torch.fx.Node) -> tuple[torch.fx.Graph, Callable[[Iterator[Any]], Any]] | None:
-    """A call of a hook as a graph of its tensors, and a function that returns what the call returns
-    from the graph's results; None if PyTorch cannot compute such a composite."""
+    """A call of a hook as a graph of its tensors, and a function that builds the call's results
+    from those of the graph; None if PyTorch cannot compute the composite."""
     inputs = {operand: traced_placeholder(operand.meta["val"]) for operand in node.all_input_nodes}
     arguments: Any = torch.fx.node.map_arg(node.args, inputs.__getitem__)
     keywords: Any = torch.fx.node.map_arg(node.kwargs, inputs.__getitem__)
@@ -139,12 +139,12 @@ def _expansion(node: torch.fx.Node) -> tuple[torch.fx.Graph, Callable[[Iterator[
 
 
 def _as_described(result: capture.TracedTensor, like: torch.Tensor) -> capture.TracedTensor:
-    """A result that lies in memory as it does in eager PyTorch."""
+    """A result with the memory layout that it has in eager PyTorch."""
     order = memory_order(like)
     if order is None:
         return result
     moved = capture.traced(in_memory_order(result, order))
-    # As a node: elsewhere in this frontend, a copy is what it copies.
+    # Write the copy as a node: elsewhere in this frontend, a copy is its source.
     keywords = {"memory_format": torch.contiguous_format}
     copied = capture.node(torch.ops.aten.clone.default, (moved,), keywords, moved.described)
     return capture.traced(in_own_order(copied, order))
@@ -171,7 +171,7 @@ class _Writer:
         return copy
 
     def constant(self, tensor: torch.Tensor) -> torch.fx.Node:
-        """A tensor with these values, new in each call."""
+        """A node that returns a new tensor with the values of `tensor` in each call."""
         name = f"_constant_{len(list(self.parts.buffers(recurse=False)))}"
         self.parts.register_buffer(name, tensor.to(self._device))
         kept = self.graph.get_attr(name)
@@ -187,7 +187,7 @@ class _Writer:
                 values[node] = self.constant(node.meta["constant"])
             elif node.target is call_composite:
                 called, composite = arguments
-                operator, attributes = operator_of(composite, self._decomposition(composite))
+                operator, attributes = register_operator(composite, self._decomposition(composite))
                 mapped = [values[operand] for operand in called]
                 values[node] = self.graph.call_function(operator, (mapped,), dict(attributes))
             elif node.op == "call_function":

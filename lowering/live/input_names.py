@@ -43,10 +43,10 @@ class InputShardings:
     """Specs by pattern; see `lowering.export.shardings.input_specs`."""
 
     def spec(self, name: str | None, shape: tuple[int, ...]) -> Spec | None:
-        """The spec of the last pattern that matches an input; None if none does.
+        """The spec of the last pattern that matches an input; None if no pattern does.
 
         Raises:
-            ExportError: it does not fit the mesh or the shape.
+            ExportError: the spec does not fit the mesh or the shape.
         """
         if self.mesh is None or name is None:
             return None
@@ -54,11 +54,11 @@ class InputShardings:
         return self.mesh.spec(specs[-1], shape, name) if specs else None
 
     def check(self, sources: Sequence[str], *, is_full_graph: bool) -> None:
-        """Warn about patterns that match no input of a graph. The other graphs of a model that
-        Dynamo has broken may have such inputs.
+        """Warn about patterns that match no input of a graph. If Dynamo breaks a model into several
+        graphs, other graphs may have such inputs.
 
         Args:
-            sources: of the inputs.
+            sources: the sources of the inputs.
 
         Raises:
             CompositesError: a pattern matches no input and the model is one graph, or a pattern is

@@ -1,9 +1,9 @@
 """`composites.keep_on_devices`: parameters and optimizer states that stay on a program's devices.
 
-The devices of a mesh, and a device that JAX alone has, get copies of PyTorch's tensors. A tensor of
-a kept state is copied once: its values are an array on the devices from then on. PyTorch raises an
-error for code that reads or writes its old memory. The array belongs to the storage of the tensor,
-which its aliases share.
+The devices of a mesh, and a device that only JAX has, receive copies of PyTorch's tensors. A tensor
+of a kept state is copied once: its values are an array on the devices from then on. PyTorch raises
+an error for code that reads or writes the tensor's old memory. The array belongs to the storage of
+the tensor, which its aliases share.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ from lowering.live.strides import Order, in_memory_order, memory_order
 from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 
 _ATTRIBUTE = "_composites_kept"
-"""An attribute of a storage."""
+"""The attribute of a storage that holds its `KeptTensor`."""
 _ON_DEVICES = (
     "the values of this tensor are on the devices of live programs (composites.keep_on_devices):"
     " compile the code that reads or writes it for the same devices, read it through state_dict(),"
@@ -46,8 +46,8 @@ class KeptTensor:
         """True if the values are on the devices, and PyTorch's memory is not in use."""
         return self._array is not None
 
-    def is_all_of(self, tensor: Tensor) -> bool:
-        """Return whether a tensor, which shares the storage, is not another view of it."""
+    def is_whole_view(self, tensor: Tensor) -> bool:
+        """Return whether a tensor that shares the storage is the same view of it."""
         return _form(tensor) == self._form
 
     def array(self, tensor: Tensor, put: Callable[[Tensor], Any]) -> Any:
@@ -64,10 +64,10 @@ class KeptTensor:
         return self._array
 
     def write(self, tensor: Tensor, array: Any, order: Order) -> None:
-        """Give the tensor the values of an array, with dimensions in an order. They are divided
-        among the devices as the last ones."""
+        """Give the tensor the values of an array, with dimensions in an order. The values are
+        divided among the devices like the previous values."""
         if order != self._order:
-            own, dims = (each or tuple(range(tensor.dim())) for each in (order, self._order))
+            own, dims = (dims or tuple(range(tensor.dim())) for dims in (order, self._order))
             array = array.transpose([own.index(dim) for dim in dims])
         if self._array is None:
             refuse_access(tensor, _ON_DEVICES)
@@ -89,7 +89,7 @@ class KeptTensor:
             with enable_x64():
                 array = jax.block_until_ready(jax.device_put(self._array, local_devices("cpu")[0]))
             with torch.inference_mode(False):
-                copy = to_torch(array, self._order).clone()  # the array can be on this device
+                copy = to_torch(array, self._order).clone()  # the values may be on the CPU already
             self._copy = ref(copy)
         return copy
 
@@ -103,7 +103,7 @@ def _form(tensor: Tensor) -> tuple[Any, ...]:
 def kept_tensor(tensor: Tensor) -> KeptTensor | None:
     """The kept tensor that has the storage of a tensor, unless the tensor is another view of it."""
     kept = _kept_storage(tensor)
-    return kept if kept is not None and kept.is_all_of(tensor) else None
+    return kept if kept is not None and kept.is_whole_view(tensor) else None
 
 
 def _has_storage(tensor: Tensor) -> bool:
@@ -119,17 +119,17 @@ def _kept_storage(tensor: Tensor) -> KeptTensor | None:
 
 
 def kept_tensors(tensors: Mapping[int, Tensor]) -> dict[int, KeptTensor]:
-    """The kept ones among tensors that a graph has new values for, by their positions.
+    """The kept tensors among tensors to which a graph writes, by their positions.
 
     States that an optimizer makes in its first step are kept from then on.
     """
     kept = {position: kept_tensor(tensor) for position, tensor in tensors.items()}
-    states = {state for each in kept.values() if each is not None for state in each.states}
+    states = {state for value in kept.values() if value is not None for state in value.states}
     if states and None in kept.values():
         for state in states:
             state.mark()
         kept = {position: kept_tensor(tensor) for position, tensor in tensors.items()}
-    return {position: each for position, each in kept.items() if each is not None}
+    return {position: value for position, value in kept.items() if value is not None}
 
 
 class KeptState:
@@ -147,7 +147,7 @@ class KeptState:
         self.mark()
 
     def to_host(self) -> None:
-        """Bring all values back to PyTorch's memory, where the next program copies them from.
+        """Bring all values back to PyTorch's memory, from which the next program copies them.
 
         Call it before code in eager PyTorch reads or writes the state.
         """
@@ -181,7 +181,7 @@ class KeptState:
         self._hooks.clear()
 
     def mark(self) -> None:
-        """Let the tensors of the state stay where a program has put them."""
+        """Mark the tensors of the state, so that they stay on the devices of programs."""
         for tensor in self._tensors():
             self._mark(tensor)
         for owner in self._parts():
@@ -195,7 +195,7 @@ class KeptState:
                 ]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies of a module have a state without tensors in their hooks."""
+        """Pickle an empty state, so that hooks of a module's copies have no tensors."""
         return KeptState, ()
 
     def _mark(self, tensor: Tensor) -> None:
@@ -258,16 +258,16 @@ def keep_on_devices(*owners: torch.nn.Module | torch.optim.Optimizer) -> KeptSta
     return KeptState(*owners)
 
 
-def _copy_of(value: Any) -> Any:
+def _copied_value(value: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
     kept = [kept_tensor(tensor) for _, tensor in inner_tensors("", value)]
-    if not any(each is not None and each.is_on_devices for each in kept):
+    if not any(state is not None and state.is_on_devices for state in kept):
         return value
 
     def on_host(_: str, tensor: Tensor) -> Tensor:
-        each = kept_tensor(tensor)
-        return tensor if each is None or not each.is_on_devices else each.on_host()
+        state = kept_tensor(tensor)
+        return tensor if state is None or not state.is_on_devices else state.on_host()
 
     return with_inner_tensors("", value, on_host)
 
@@ -279,8 +279,8 @@ def _copied_entries(
     buffers = module.named_buffers(recurse=False, remove_duplicate=False)
     for name, _ in (*parameters, *buffers):
         if prefix + name in state_dict:  # a buffer need not be persistent
-            state_dict[prefix + name] = _copy_of(state_dict[prefix + name])
+            state_dict[prefix + name] = _copied_value(state_dict[prefix + name])
 
 
 def _copied_state(_: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
-    return {**state_dict, "state": pytree.tree_map(_copy_of, state_dict["state"])}
+    return {**state_dict, "state": pytree.tree_map(_copied_value, state_dict["state"])}

@@ -1,9 +1,9 @@
 """Numbers that change from call to call, such as the learning rate of a schedule.
 
-Dynamo gives its graph such a number as a tensor, and reads it: `lr.item() * 0.01`. A traced tensor
-has no value to read. The number stays a tensor here, of f64 as Python's numbers, up to where it
-meets a tensor, which decides the type of the result: `p * (1 - lr * 0.01)` is
-`p * (1 - lr * 0.01).to(p.dtype)`.
+Dynamo passes such a number to its graph as a tensor, and reads it: `lr.item() * 0.01`. A traced
+tensor has no value to read. The number therefore stays a tensor of f64, the type of Python's
+numbers, up to an operation with another tensor, which decides the type of the result:
+`p * (1 - lr * 0.01)` is `p * (1 - lr * 0.01).to(p.dtype)`.
 """
 
 import copy
@@ -21,16 +21,16 @@ _ARITHMETIC: Mapping[Any, Callable[..., Any]] = {
     operator.truediv: operator.truediv, operator.itruediv: operator.truediv,
     operator.pow: operator.pow, operator.neg: operator.neg,
 }  # fmt: skip
-"""Python's operators, and the form of each that writes to no operand: numbers cannot be written."""
+"""Python's operators, and their forms that write to no operand, since numbers are immutable."""
 _METHODS = {"add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"}
 MULTIPLY_ADD = "prims.fma.default"
-"""Dynamo writes it in graphs of optimizers. PyTorch defines it when Inductor is first imported."""
+"""An operator in Dynamo's graphs of optimizers, which PyTorch defines when it imports Inductor."""
 _SCALED = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
 """Methods, and the keyword of the number that the last tensors are multiplied by."""
 
 
 def changing_numbers(graph: torch.fx.Graph) -> list[int]:
-    """The positions of a graph's inputs that are numbers in the script, and tensors here."""
+    """Positions of a graph's inputs that are numbers in the program, and tensors in the graph."""
     return [
         position
         for position, node in enumerate(graph.find_nodes(op="placeholder"))
@@ -42,7 +42,7 @@ def changing_numbers(graph: torch.fx.Graph) -> list[int]:
 def without_reads(
     graph: torch.fx.GraphModule, positions: Collection[int]
 ) -> torch.fx.GraphModule | None:
-    """A copy of a graph that does not read numbers; None if it cannot be written so.
+    """A copy of a graph that does not read numbers; None if the graph cannot be rewritten.
 
     Args:
         positions: see `changing_numbers`.
@@ -64,7 +64,7 @@ def without_reads(
 
 
 def put_values(graph: torch.fx.Graph, positions: Collection[int], values: Any) -> None:
-    """Put the values of numbers in the places where a graph reads them."""
+    """Replace the reads of numbers in a graph by their values."""
     placeholders = graph.find_nodes(op="placeholder")
     for position in positions:
         number = float(values[position])
@@ -91,7 +91,7 @@ def put_number(node: torch.fx.Node, number: float) -> None:
 
 
 def _rewrite(node: torch.fx.Node, numbers: set[Any]) -> bool:
-    """Rewrite a call that takes numbers. Returns whether there is a way to."""
+    """Rewrite a call that takes numbers. Return False if this is not possible."""
     is_arithmetic = node.op == "call_function" and node.target in _ARITHMETIC
     if is_arithmetic and node.args[0] in numbers:
         node.target = _ARITHMETIC[node.target]
@@ -137,8 +137,8 @@ def _scale(node: torch.fx.Node, numbers: set[Any], cast: Callable[[Any], Any]) -
         return False
     name, in_place = node.target.removesuffix("_"), node.target.endswith("_")
     number = node.kwargs.get(_SCALED.get(name, ""))
-    others = set(node.all_input_nodes) - {number}
-    if number not in numbers or numbers & others or len(node.kwargs) > 1:
+    operands_left = set(node.all_input_nodes) - {number}
+    if number not in numbers or numbers & operands_left or len(node.kwargs) > 1:
         return False
     changed, first, *second = node.args
     operands = (changed, first, *second)
@@ -154,7 +154,7 @@ def _scale(node: torch.fx.Node, numbers: set[Any], cast: Callable[[Any], Any]) -
 
 
 def _dtype(node: torch.fx.Node) -> torch.dtype | None:
-    """The type of a call's result, or of the tensors of a list that it takes, if they have one."""
+    """The dtype of a call's result or of the tensors in its list argument; None if they differ."""
     taken = node.args[0] if node.args else None
     nodes = taken if isinstance(taken, list | tuple) and taken else [node]
     values = [n.meta.get("example_value") for n in nodes if isinstance(n, torch.fx.Node)]

@@ -6,9 +6,9 @@ The name is the composite's, and the overload its version. Operands and results 
 `stablehlo.composite`; its attributes are keywords. Attributes that have no type in PyTorch's
 schemas are text, as MLIR writes them.
 
-An operator computes the decomposition, in PyTorch's operators. Where a call has attributes of other
-types than the first one, or another decomposition than an equal one, as with `fast`, it has one
-more overload: `v1_2`.
+An operator computes the decomposition, in PyTorch's operators. A call whose attributes differ in
+type from those of the first call, or whose decomposition differs from that of an equal call, as
+with `fast`, has one more overload: `v1_2`.
 """
 
 import re
@@ -40,10 +40,10 @@ class _Meaning:
     decomposition: torch.fx.GraphModule
     results: _Types
 
-    def is_same(self, other: torch.fx.GraphModule) -> bool:
-        """Return whether another decomposition computes the same."""
-        pairs = zip(self.decomposition.buffers(), other.buffers(), strict=False)
-        return self.decomposition.code == other.code and all(torch.equal(*pair) for pair in pairs)
+    def is_same(self, graph: torch.fx.GraphModule) -> bool:
+        """Return whether another decomposition has the same code and constants."""
+        pairs = zip(self.decomposition.buffers(), graph.buffers(), strict=False)
+        return self.decomposition.code == graph.code and all(torch.equal(*pair) for pair in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ _operators: dict[tuple[str, str], list[_Operator]] = {}
 """The overloads of one name and version, by namespace and `name.v1`."""
 
 
-def operator_of(
+def register_operator(
     composite: FxComposite, decomposition: torch.fx.GraphModule
 ) -> tuple[Any, Mapping[str, Any]]:
     """The operator of a composite, and the keywords of its call.
@@ -114,7 +114,7 @@ def operator_of(
     kind = composite.kind
     attributes = _in_python(dict(kind.attributes))
     schema = ", ".join(f"{_type(value)}? {name}=None" for name, value in attributes.items())
-    with enable_x64():  # i32 is i32
+    with enable_x64():  # so that JAX keeps 64-bit types
         operands = [(tuple(aval.shape), torch_dtype(aval.dtype)) for aval in kind.jaxpr.in_avals]
     results = [(t.shape, DTYPE_OF[t.element_type]) for t in composite.results]
     key = _key(operands, attributes)
@@ -122,25 +122,25 @@ def operator_of(
     namespace, name = (re.sub(r"\W", "_", part) for part in (namespace, name))
     overload = f"v{kind.version}"
     with _LOCK:
-        known = _operators.setdefault((namespace, f"{name}.{overload}"), [])
-        for operator in known:
+        overloads = _operators.setdefault((namespace, f"{name}.{overload}"), [])
+        for operator in overloads:
             call = operator.calls.get(key)
             if operator.schema == schema and (call is None or call.is_same(decomposition)):
                 break
         else:
-            suffix = f"_{len(known) + 1}" if known else ""
+            suffix = f"_{len(overloads) + 1}" if overloads else ""
             operator = _Operator(f"{name}.{overload}{suffix}", schema)
             if namespace not in _libraries:
                 _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
             operator.define(_libraries[namespace])
-            known.append(operator)
+            overloads.append(operator)
         operator.calls[key] = _Meaning(decomposition, results)
     packet = getattr(getattr(torch.ops, namespace), name)
     return getattr(packet, operator.name.partition(".")[2]), attributes
 
 
 def _in_python(attributes: Mapping[str, str]) -> dict[str, Any]:
-    """Attributes as Python values, by names that a schema can have."""
+    """Attributes as Python values, by names that are valid in a schema."""
     with building(new_context()):
         parsed = to_python(ir().Attribute.parse(dictionary(attributes)))
     values = {}

@@ -1,9 +1,9 @@
-"""Memory of XLA that parameters and states of optimizers have, so that programs write to it.
+"""Memory allocated by XLA for parameters and optimizer states, so that programs can write to it.
 
-A result of a program can take the memory of an operand that is not read afterwards, if that memory
-is XLA's own: JAX calls this a donation. Memory that PyTorch has made cannot be donated. So a tensor
-that an optimizer's step writes gets memory of XLA before the first step. The tensor stays the same
-object, and has this memory from then on, as all that share its memory later do.
+A result of a program can take the memory of an operand that is not read afterwards, if XLA has
+allocated that memory: JAX calls this a donation. Memory allocated by PyTorch cannot be donated. A
+tensor that an optimizer's step writes therefore moves to memory of XLA before the first step. The
+tensor stays the same object, and tensors that share its memory later share the memory of XLA.
 """
 
 import ctypes
@@ -23,11 +23,11 @@ from lowering.live.strides import Order, in_memory_order, in_own_order
 from lowering.stablehlo.run import import_jax
 
 _ATTRIBUTE = "_composites_memory"
-"""An attribute of a storage."""
+"""The attribute of a storage that holds its `OwnedMemory`."""
 _SMALLEST = 1 << 16
 """Bytes. PyTorch copies smaller tensors in less time than a donation takes."""
 writing = RLock()
-"""Held while programs write to memory of XLA: other threads find its arrays deleted until then."""
+"""Held while programs write to memory of XLA, whose arrays are deleted during the write."""
 
 
 @dataclass(eq=False)
@@ -44,10 +44,10 @@ class OwnedMemory:
         return int(self.array.unsafe_buffer_pointer())
 
     def take(self, tensor: torch.Tensor, result: Any) -> None:
-        """Let a result of a program, which the array was donated to, be the values of the tensor
-        that has this memory."""
+        """Make a result of a program, to which the array was donated, the values of the tensor that
+        has this memory."""
         self.array = result
-        if self.address != tensor.data_ptr():  # XLA is free to do so
+        if self.address != tensor.data_ptr():  # XLA need not reuse donated memory
             tensor.data = self.flat_tensor().as_strided(tensor.size(), tensor.stride())
 
     def flat_tensor(self) -> torch.Tensor:
@@ -70,21 +70,21 @@ def with_owned_memory(array: Any, order: Order) -> torch.Tensor:
 
 
 def owned_memory(tensor: torch.Tensor, order: Order, device: Any) -> OwnedMemory | None:
-    """The memory of XLA that a tensor has. If it has memory of PyTorch, it gets a copy.
+    """The memory of XLA that a tensor has. A tensor in memory of PyTorch is moved there.
 
     Args:
-        tensor: one that a program is going to write.
+        tensor: a tensor that a program is going to write.
         order: the order of its dimensions in memory.
         device: the device of JAX that shares PyTorch's memory.
 
     Returns:
-        None if the tensor is small, or a view, or others share its memory, or PyTorch has not
-        allocated it: arrays of NumPy, files and other processes would not see the new values.
+        None if the tensor is small, or a view, or if other tensors share its memory, or if PyTorch
+        has not allocated it: arrays of NumPy, files and other processes would not see new values.
     """
     storage = tensor.untyped_storage()
     memory: OwnedMemory | None = getattr(storage, _ATTRIBUTE, None)
     if memory is not None and memory.address != storage.data_ptr():
-        delattr(storage, _ATTRIBUTE)  # PyTorch has moved it, as `share_memory_` does
+        delattr(storage, _ATTRIBUTE)  # PyTorch has moved the tensor, as `share_memory_` does
         memory = None
     ordered = in_memory_order(tensor, order)
     if memory is not None:
@@ -107,5 +107,5 @@ def owned_memory(tensor: torch.Tensor, order: Order, device: Any) -> OwnedMemory
 
 
 def owns_memory_of_xla(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor, or one that it is a view of, has memory of XLA."""
+    """Return whether a tensor, or its base if it is a view, has memory of XLA."""
     return hasattr(tensor.untyped_storage(), _ATTRIBUTE)

@@ -1,10 +1,10 @@
 """Running a graph of AOTAutograd with traced tensors.
 
-With the user's checkpointing, AOTAutograd has operators that keep the state of the random number
-generator in the forward, and draw from it again in the backward. It knows the states of PyTorch's
-own generators; here the state is a tensor of the program.
+If the user checkpoints activations, AOTAutograd writes operators that keep the state of the random
+number generator in the forward, and draw from it again in the backward. AOTAutograd knows the
+states of PyTorch's own generators; in a live program, the state is a tensor of the program.
 
-A traced tensor does not know how PyTorch's would lie in memory. The nodes of the graph do.
+A traced tensor does not have the memory layout of PyTorch's tensor. The nodes of the graph have.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,11 +22,11 @@ from lowering.live.strides import in_memory_order, memory_order
 _KEEPING = torch.ops.higher_order.run_and_save_rng_state
 _DRAWING_AGAIN = torch.ops.higher_order.run_with_rng_state
 _IN_ORDER = torch.ops.higher_order.with_effects
-"""Calls an operator whose calls keep their order: it takes and returns a token."""
+"""Calls an operator whose calls must keep their order; takes and returns a token."""
 
 
 def states_of_generators(graph: torch.fx.Graph) -> Collection[torch.fx.Node]:
-    """The inputs of a graph that are states which a forward has kept."""
+    """The inputs of a graph that are generator states, which a forward has kept."""
     nodes = graph.find_nodes(op="call_function", target=_DRAWING_AGAIN)
     return {node.args[0] for node in nodes if isinstance(node.args[0], torch.fx.Node)}
 
@@ -38,8 +38,8 @@ class GraphReplay(torch.fx.Interpreter):
         """See `torch.fx.Interpreter`."""
         super().__init__(module)
         self.offsets: dict[int, int] = {}
-        """The inputs of which the graph takes views by strides, by position, and where in their
-        memory they begin. The offsets of such views are from the beginning of the memory."""
+        """The storage offsets of the inputs of which the graph takes views by strides, by position.
+        The offsets of such views are relative to the beginning of the storage."""
 
     def run_node(self, n: torch.fx.Node) -> Any:
         """See `torch.fx.Interpreter`."""
@@ -80,10 +80,10 @@ def _view_by_strides(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> torch.Tensor | None:
-    """See `aten::as_strided`. None where it takes elements that are not of the tensor.
+    """See `aten::as_strided`. None if the view has elements outside of the tensor.
 
     Args:
-        described: a fake tensor that lies in memory as `x` does in eager PyTorch.
+        described: a fake tensor with the memory layout that `x` has in eager PyTorch.
     """
     order = memory_order(described)
     if order is None and not described.is_contiguous():

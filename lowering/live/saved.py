@@ -23,14 +23,14 @@ def save_graph(
     kind: str,
     folder: str | os.PathLike[str],
 ) -> Path:
-    """Write a graph as a `Program`, before kernels take the place of composites. The dimensions of
-    its tensors are in the order that they have in memory.
+    """Write a graph as a `Program`, before kernels replace composites. The dimensions of its
+    tensors are in the order that they have in memory.
 
     Args:
         operands: the names of the graph's inputs, by operand.
         results: the positions of the computed results among those of the graph.
-        kind: `forward`, `backward` or `inference`, of which the folder's name is made.
-        folder: gets a folder for each graph: `000_forward`, `001_backward`, and so on.
+        kind: `forward`, `backward` or `inference`, a part of the folder's name.
+        folder: the parent of a folder for each graph: `000_forward`, `001_backward`, and so on.
 
     Raises:
         CompositesError: the folder cannot be made.
@@ -56,7 +56,7 @@ def _value(name: str, type_: TensorType) -> Value:
 
 
 def _new_folder(parent: Path, kind: str) -> Path:
-    """A folder that no graph has yet. Several threads and processes may write to one parent."""
+    """Make a new folder for a graph. Several threads and processes may write to one parent."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         named = (re.match(r"(\d+)_", path.name) for path in parent.iterdir())

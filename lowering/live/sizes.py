@@ -1,4 +1,4 @@
-"""Graphs that Dynamo traced once for all sizes, compiled for each size that comes."""
+"""Graphs that Dynamo traced once for all sizes, compiled for each size that occurs."""
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ Function = Callable[..., Any]
 
 
 def varies(value: Any) -> bool:
-    """Return whether an input of Dynamo's graph is a symbol, or a tensor with one in its shape."""
+    """Return whether an input of Dynamo's graph is a symbol, or a tensor with a symbolic size."""
     if isinstance(value, torch.Tensor):
         numbers = (*value.shape, *value.stride(), value.storage_offset())
         return any(isinstance(number, torch.SymInt) for number in numbers)
@@ -32,9 +32,9 @@ class FunctionsOfSizes:
         """
         Args:
             compile_graph: compiles the graph for inputs of certain sizes.
-            inputs: what Dynamo traced the graph with. The sizes of those that vary are symbols.
+            inputs: the inputs of Dynamo's trace. Sizes that vary are symbols.
             numbers: the positions of inputs whose values are constants of a compiled function.
-            otherwise: runs the graph after more values of these than `MOST_VALUES`.
+            otherwise: runs the graph after more than `MOST_VALUES` values of these inputs.
         """
         self._compile = torch.compiler.disable(compile_graph)
         self._numbers = sorted(numbers)
@@ -50,7 +50,7 @@ class FunctionsOfSizes:
     def __call__(self, *arguments: Any) -> Any:
         """Run the graph. It is compiled for sizes with which it has not run."""
         # As text, in which zeros have a sign, and NaN is equal to itself.
-        values = tuple(float(arguments[place]).hex() for place in self._numbers)
+        values = tuple(float(arguments[position]).hex() for position in self._numbers)
         if values not in self._values:
             if len(self._values) == MOST_VALUES:
                 return self._otherwise(*arguments)
@@ -63,15 +63,15 @@ class FunctionsOfSizes:
         return function(*arguments)
 
     def _sizes(self, arguments: Sequence[Any]) -> Hashable:
-        """The sizes of the arguments, and which of them share memory: a graph that writes to one
-        is compiled for that."""
+        """The sizes of the arguments, and the owners of memory that they share: a graph that writes
+        to an argument is compiled for its aliases."""
         key: list[Hashable] = []
         owners: dict[int, int] = {}
-        for place in self._varying:
-            value = arguments[place]
+        for position in self._varying:
+            value = arguments[position]
             if isinstance(value, torch.Tensor):
-                owner = owners.setdefault(torch_internals.storage_key(value), place)
-                offset = value.storage_offset() if owner != place else 0
+                owner = owners.setdefault(torch_internals.storage_key(value), position)
+                offset = value.storage_offset() if owner != position else 0
                 key += (value.shape, value.stride(), owner, offset)
             else:
                 key.append(value)
@@ -79,5 +79,5 @@ class FunctionsOfSizes:
 
 
 MOST_VALUES = 8
-"""The number of values of a changing number that are compiled: Dynamo compiles as many per
-frame."""
+"""The number of values of a changing number for which a graph is compiled: Dynamo's own limit of
+compilations per frame."""

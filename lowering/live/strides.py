@@ -1,7 +1,7 @@
 """The order in which the dimensions of a tensor lie in memory.
 
-Programs of XLA take and return arrays whose dimensions lie in order. A tensor that is a transposed
-one goes in and out with its dimensions in the order of memory, and the program transposes it.
+Programs of XLA take and return arrays whose dimensions lie in order. A transposed tensor is passed
+and returned with its dimensions in the order of memory, and the program transposes it.
 """
 
 from typing import TypeAlias
@@ -9,11 +9,11 @@ from typing import TypeAlias
 import torch
 
 Order: TypeAlias = tuple[int, ...] | None
-"""Dimensions, the one with the largest stride first; None if they lie in order, or have gaps."""
+"""Dimensions by descending stride; None if they lie in order in memory, or have gaps."""
 
 
 def memory_order(tensor: torch.Tensor) -> Order:
-    """The order of the dimensions of a tensor, which can be a fake one."""
+    """The order of the dimensions of a tensor, which can be a fake tensor."""
     if tensor.is_contiguous():
         return None
     strides = tensor.stride()
@@ -27,7 +27,7 @@ def in_memory_order(tensor: torch.Tensor, order: Order) -> torch.Tensor:
 
 
 def in_own_order(tensor: torch.Tensor, order: Order) -> torch.Tensor:
-    """The tensor of which `in_memory_order` returns a tensor."""
+    """Undo `in_memory_order`."""
     if order is None:
         return tensor
     return tensor.permute(sorted(range(len(order)), key=order.__getitem__))

@@ -1,7 +1,7 @@
 """Dynamo's graph on the device of traced tensors.
 
 Hooks of composites are at the dispatch keys of this device. Dynamo traces with the device of the
-user's tensors, and its graph names it where tensors are made, moved or cast by autocast.
+user's tensors, and its graph names that device where tensors are made, moved or cast by autocast.
 """
 
 import copy
@@ -20,14 +20,14 @@ from lowering.live.numbers import put_number, put_values
 
 @dataclass(frozen=True, slots=True)
 class TracedGraph:
-    """A graph whose inputs are first the tensors that it had as attributes, and then its own."""
+    """A graph whose inputs are the tensors that it had as attributes, then its own inputs."""
 
     module: torch.fx.GraphModule
     attributes: tuple[Callable[[], torch.Tensor], ...]
-    """Reads the current tensor of each attribute. A compiled optimizer's parameters are attributes,
-    and written to."""
+    """Functions that read the current tensor of each attribute. A compiled optimizer's parameters
+    are attributes to which the graph writes."""
     positions: tuple[int, ...]
-    """The inputs of Dynamo's graph that it takes: those that are not numbers."""
+    """The inputs of Dynamo's graph that are not numbers, which this graph takes."""
 
 
 def on_traced_device(
@@ -39,12 +39,12 @@ def on_traced_device(
     """A copy of Dynamo's graph that has the traced tensors' device instead of the user's.
 
     Args:
-        inputs: what the graph is first called with. Numbers among them become constants, for
-            which Dynamo has guards once `int` has read them.
+        inputs: the inputs of the graph's first call. Numbers among them become constants, for which
+            Dynamo has guards once `int` has read them.
         device_type: the type of the device of the user's tensors.
         constants: the positions of inputs whose values become constants; see `numbers`.
     """
-    own = _copied(graph)  # Dynamo goes on with its graph, and so does eager PyTorch
+    own = _copied(graph)  # Dynamo and eager PyTorch still use the original graph
     put_values(own.graph, constants, inputs)
     for part in own.modules():
         if isinstance(part, torch.fx.GraphModule):
@@ -96,7 +96,7 @@ def _move(part: torch.fx.GraphModule, device_type: str, is_outermost: bool) -> N
 
 
 def _makes_tensor(node: torch.fx.Node) -> bool:
-    """Return whether a node is an operator that makes a tensor from numbers, as `aten.zeros`."""
+    """Return whether a node is an operator that makes a tensor from numbers, like `aten.zeros`."""
     operands = (operand.meta.get("example_value") for operand in node.all_input_nodes)
     has_tensors = any(isinstance(operand, torch.Tensor) for operand in operands)
     return torch_internals.takes_device(node.target) and not has_tensors
@@ -107,7 +107,7 @@ def _is_type(value: Any, device_type: str) -> bool:
 
 
 def _put_dtype(node: torch.fx.Node) -> None:
-    """Write a call with a type such as `torch.LongTensor`, one of the CPU, in another way."""
+    """Rewrite a call with a tensor type of the CPU, such as `torch.LongTensor`, with a dtype."""
     if node.op == "call_method" and node.target == "type" and len(node.args) == 2:
         kind: Any = node.args[1]
         kind = getattr(torch, kind.removeprefix("torch."), kind) if isinstance(kind, str) else kind
@@ -148,11 +148,11 @@ def _join(part: torch.fx.GraphModule, node: torch.fx.Node) -> None:
 
 
 def _make_now(part: torch.fx.GraphModule, node: torch.fx.Node, is_outermost: bool) -> None:
-    """Write a tensor of numbers in another way: fake tensors compute with small constants, which
-    takes memory that the device of traced tensors does not have.
+    """Rewrite a tensor of numbers as calls on the traced tensors' device: fake tensors compute with
+    small constants, which takes memory that this device does not have.
 
-    Each call has a tensor of its own, to write to. Several numbers become an input of the outermost
-    graph, and are stacked in the graphs of functions that its operators take.
+    Each call makes a new tensor, to which the program may write. Several numbers become an input of
+    the outermost graph, and are stacked in the graphs of functions that its operators take.
     """
     make: Any = node.target
     values = make(*node.args, **{**node.kwargs, "device": "cpu"})
@@ -182,7 +182,7 @@ def _filled(
 
 
 def _put_numbers(own: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[int, ...]:
-    """Put numbers in the places of inputs, and return the positions of the inputs that stay."""
+    """Replace inputs by numbers, and return the positions of the remaining inputs."""
     positions: list[int] = []
     placeholders = own.graph.find_nodes(op="placeholder")
     for position, (node, value) in enumerate(zip(placeholders, inputs, strict=True)):
@@ -200,23 +200,23 @@ def _with_attributes_as_inputs(
     nodes = list(own.graph.nodes)
     inputs: dict[str, torch.fx.Node] = {}
     for node in nodes:
-        if node.op != "get_attr" or not isinstance(attribute_of(own, node.target), torch.Tensor):
+        if node.op != "get_attr" or not isinstance(read_attribute(own, node.target), torch.Tensor):
             continue
         if node.target not in inputs:
             with own.graph.inserting_before(nodes[0]):
                 inputs[node.target] = own.graph.placeholder(f"attribute_{len(inputs)}")
         node.replace_all_uses_with(inputs[node.target])
         own.graph.erase_node(node)
-    # The last one that was inserted before the first node stands directly before it.
+    # Each placeholder was inserted directly before the first node, after earlier placeholders.
     names = tuple(inputs)
     parts = torch.nn.Module()
     for name, part in own.named_children():
         parts.add_module(name, part)
-    readers = tuple(partial(attribute_of, own, name) for name in names)
+    readers = tuple(partial(read_attribute, own, name) for name in names)
     return TracedGraph(torch.fx.GraphModule(parts, own.graph), readers, positions)
 
 
-def attribute_of(own: torch.nn.Module, name: str) -> Any:
+def read_attribute(own: torch.nn.Module, name: str) -> Any:
     value: Any = own
     for part in name.split("."):
         value = getattr(value, part, None)
@@ -224,12 +224,12 @@ def attribute_of(own: torch.nn.Module, name: str) -> Any:
 
 
 def control_flow(graph: torch.fx.Graph) -> Sequence[str]:
-    """The operators of a graph that take functions, such as `cond`, each once."""
+    """The distinct operators of a graph that take functions, such as `cond`."""
     targets = {node.target for node in graph.nodes if torch_internals.takes_functions(node.target)}
     return sorted(target.name() for target in targets)
 
 
-def device_type_of(inputs: Sequence[Any]) -> str:
+def find_device_type(inputs: Sequence[Any]) -> str:
     """The type of the device of the first tensor that is not on the CPU, or `cpu`. Numbers that
     change are tensors of the CPU."""
     types = (value.device.type for value in inputs if isinstance(value, torch.Tensor))

@@ -1,7 +1,7 @@
 """Results of a graph that share memory with an input or with another result.
 
 Autograd saves transposed weights, and a model may return a tensor and a view of it. XLA would
-return a tensor of its own for each.
+return a separate tensor for each result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ class View:
 
     is_of_input: bool
     position: int
-    """The number of the input, or of the result."""
+    """The position of the input or of the result that is viewed."""
     size: tuple[int, ...]
     stride: tuple[int, ...]
     offset: int
-    """The offset from the first element of the other tensor."""
+    """The offset from the first element of the viewed tensor."""
 
     def apply_to(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The view of a tensor with the strides of the other one."""
+        """The view of a tensor."""
         plain = tensor.detach()
         return plain.as_strided(self.size, self.stride, plain.storage_offset() + self.offset)
 
@@ -39,7 +39,7 @@ def views_among(
 
     Args:
         placeholders: the inputs of a graph, whose `meta["val"]` has fake tensors.
-        returned: what the graph returns. Inputs that it returns as they are do not count.
+        returned: the results of the graph. Inputs that it returns as they are do not count.
     """
     owners: dict[int, tuple[bool, int, torch.Tensor]] = {}
     for position, node in enumerate(placeholders):
@@ -53,7 +53,7 @@ def views_among(
         and isinstance(node.meta.get("val"), torch.Tensor)
         and node not in placeholders
     }
-    # A result that no other one is computed from comes after the tensor that it is a view of.
+    # Sort results that are views after the tensors that they are views of.
     for position in sorted(results, key=lambda n: getattr(returned[n].target, "is_view", False)):
         value = results[position]
         has_no_gaps = value.is_contiguous() or memory_order(value) is not None
@@ -70,20 +70,20 @@ def views_among(
     return views
 
 
-def _is_inside(view: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether a view has elements of another tensor only, read in the same way."""
+def _is_inside(view: torch.Tensor, base: torch.Tensor) -> bool:
+    """Return whether all elements of a view are elements of `base`, read in the same way."""
     is_read_alike = (
-        view.dtype == other.dtype
-        and view.is_conj() == other.is_conj()
-        and view.is_neg() == other.is_neg()
+        view.dtype == base.dtype
+        and view.is_conj() == base.is_conj()
+        and view.is_neg() == base.is_neg()
     )
     if not is_read_alike or not view.numel():
         return False
-    first = view.storage_offset() - other.storage_offset()
-    return first >= 0 and first + _reach(view) <= _reach(other)
+    first = view.storage_offset() - base.storage_offset()
+    return first >= 0 and first + _reach(view) <= _reach(base)
 
 
 def _reach(tensor: torch.Tensor) -> int:
-    """The distance of the last element from the first one, in elements."""
+    """The distance from the first element to the last, in elements."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     return sum((int(size) - 1) * int(stride) for size, stride in pairs)

@@ -11,16 +11,16 @@ def wrap(backend: str | Callable[..., Any]) -> Callable[..., Any]:
     """A backend of torch.compile that has composites, compiled by another backend:
     `torch.compile(model, backend=composites.wrap("inductor"))`.
 
-    The graphs of the forward and of the backward are compiled one by one. In them, each composite
+    The graphs of the forward and of the backward are compiled separately. In them, each composite
     is one operator of `torch.library`, such as `ptxla::gelu.v1`; `lowering.live.operators` has its
     schema.
 
     Args:
-        backend: a name that `torch.compiler.list_backends()` has, or a function as torch.compile
-            takes it.
+        backend: a name in `torch.compiler.list_backends()`, or a function that torch.compile
+            accepts.
 
     Raises:
-        CompositesError: there is no backend of this name, or it is neither a name nor a function.
+        CompositesError: there is no such backend, or `backend` is neither a name nor a function.
         MissingPackageError: torch_xla is installed, or JAX is not.
     """
     from composites.torch_internals import backend_of_name
@@ -34,6 +34,6 @@ def wrap(backend: str | Callable[..., Any]) -> Callable[..., Any]:
     if backend == "openxla" and chosen() == "xla":
         return inner  # composites are kernels of torch_xla
     import_package()
-    from lowering.live.in_front import in_front_of
+    from lowering.live.in_front import wrap_backend
 
-    return in_front_of(inner)
+    return wrap_backend(inner)

@@ -1,7 +1,7 @@
 """Writes to a part of an input, which PyTorch makes in place.
 
-AOTAutograd lets a graph return the whole input as it is after all writes, and copies that to the
-input. A cache of keys and values gets one row for each token: here the program returns the row.
+AOTAutograd makes a graph return the whole input after all writes, and copies it to the input. A
+cache of keys and values receives one row for each token: the program returns only the row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ class Write:
     """A write of one result to a part of an input."""
 
     result: int
-    """The position of the result that is written, among all that the graph returns."""
+    """The position of the written result among all results of the graph."""
     dim: int
     index: int
-    """The position of the result that says which places of the dimension are written."""
+    """The position of the result with the indices along the dimension that are written."""
 
     def write(self, tensor: torch.Tensor, results: Sequence[torch.Tensor]) -> None:
         """Write to a tensor."""
@@ -27,12 +27,12 @@ class Write:
 
 
 def return_parts(graph: torch.fx.Graph, written: Sequence[int]) -> Mapping[int, Write]:
-    """Let a graph return the parts that it writes to inputs in place of the inputs, and after its
-    results the places that it writes to. Return the writes by the positions of the inputs.
+    """Make a graph return the parts that it writes to inputs instead of the inputs, and, after its
+    results, the indices of these parts. Return the writes by the positions of the inputs.
 
     Args:
-        graph: a graph of AOTAutograd. It returns first the inputs that it writes to, as they are
-            afterwards.
+        graph: a graph of AOTAutograd. Its first results are the inputs that it writes to, with
+            their new values.
         written: the positions of these inputs, in this order.
     """
     placeholders, output = graph.find_nodes(op="placeholder"), graph.output_node()

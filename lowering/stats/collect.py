@@ -60,17 +60,17 @@ def _entry_stats(counted: EntryStatistics, on: bool) -> EntryStats:
     )
 
 
-def report_at_exit(find: Callable[[], Stats] = stats) -> None:
+def report_at_exit(read: Callable[[], Stats] = stats) -> None:
     """When the process ends, log which entries caught nothing, and write the file of
     XLA_COMPOSITE_STATS."""
     file = settings.STATS.read()
-    atexit.register(_report, Path(file).absolute() if file else None, find)
+    atexit.register(_report, Path(file).absolute() if file else None, read)
 
 
-def _report(file: Path | None, find: Callable[[], Stats]) -> None:
+def _report(file: Path | None, read: Callable[[], Stats]) -> None:
     try:
-        counted = find()
-    except CompositesError:  # a registry file is invalid, which has been said
+        counted = read()
+    except CompositesError:  # an invalid registry file, which has been reported
         return
     listed = counted.idle_listed()
     if listed:

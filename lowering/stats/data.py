@@ -19,7 +19,7 @@ class FallbackStats:
     """Types of the operands."""
     calls: int
     sites: Mapping[str, int]
-    """Calls by call site, `file:line`. Without XLA_COMPOSITE_LOG it has the first call only."""
+    """Calls by call site, `file:line`; without XLA_COMPOSITE_LOG, of the first call only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class EntryStats:
     cached: Mapping[str, int]
     """Sizes of the caches of computations, by their purpose."""
     fallbacks: tuple[FallbackStats, ...]
-    """The calls that it did not claim; the most frequent reason first."""
+    """The calls that the entry did not claim; the most frequent reason first."""
     decompositions: Mapping[str, int] = field(default_factory=dict)
     """The number of distinct calls by their decomposition: `stock`, or the name of an alternative,
     and `NAME, backward` for derived gradients. Empty if no alternative was chosen."""
@@ -67,11 +67,11 @@ class CheckStats:
     """The number of these calls whose error is larger than the tolerance."""
     error: float | None
     """The largest error, relative to the largest value of a result; None if the kernel failed, or
-    gave no number where there is one."""
+    returned NaN where the decomposition returns a number."""
     tolerance: float
 
     def __add__(self, other: CheckStats) -> CheckStats:
-        """The checks of both, which are of one kernel."""
+        """Add up two checks of one kernel."""
         errors = self.error, other.error
         return replace(
             self,
@@ -106,7 +106,7 @@ class Stats:
     """
 
     entries: Mapping[str, EntryStats]
-    """The statistics of entries by name, as XLA_COMPOSITE_OP has it."""
+    """The statistics of entries, by their names in XLA_COMPOSITE_OP."""
     checks: Checks = Checks()
 
     @property
@@ -115,21 +115,21 @@ class Stats:
         return tuple(name for name, entry in self.entries.items() if entry.on and not entry.calls)
 
     def idle_listed(self) -> str:
-        """The idle entries as a message lists them: those that were named, and how many others.
+        """List the idle entries for a message: names that the user wrote, and the number of others.
 
-        An entry is left out if nobody named it and another entry caught calls of its composite,
-        such as `bloom_gelu` beside `gelu`.
+        An entry is left out if the user did not name it and another entry caught calls of its
+        composite, such as `bloom_gelu` beside `gelu`.
         """
         caught = {entry.composite for entry in self.entries.values() if entry.calls}
         named = [name for name in self.idle if self.entries[name].named]
-        others = [
+        unnamed = [
             name
             for name in self.idle
             if not self.entries[name].named and self.entries[name].composite not in caught
         ]
         if not named:
-            return f"{len(others)} that nobody named" if others else ""
-        return ", ".join(named) + (f"; and {len(others)} that nobody named" if others else "")
+            return f"{len(unnamed)} that nobody named" if unnamed else ""
+        return ", ".join(named) + (f"; and {len(unnamed)} that nobody named" if unnamed else "")
 
     def to_json(self) -> str:
         """The statistics as one line of JSON."""
@@ -144,7 +144,7 @@ class Stats:
 
 
 def read_stats(file: Path) -> Stats:
-    """The statistics of all processes that wrote to a file, added up. It may be absent."""
+    """Add up the statistics of all processes that wrote to a file, which may be absent."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     return added_up([Stats.from_json(line) for line in lines])
 

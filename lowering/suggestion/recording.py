@@ -18,7 +18,7 @@ from composites import torch_internals
 from lowering.emission import hlo_proto
 from lowering.export.tracing import Traced
 from lowering.frontends.protocols import Labels
-from lowering.hlo.work import work_of
+from lowering.hlo.work import read_work
 from lowering.suggestion.callees import LOSS, Callee, function_of
 
 
@@ -129,8 +129,8 @@ class StepRecord:
 
     def add_work(self, module: Any) -> None:
         """Give the instructions of the step's HLO to the calls that they come from."""
-        for item in work_of(module):
-            label = self.labels.label_of(item.part_of)
+        for item in read_work(module):
+            label = self.labels.find_label(item.top_level)
             number = None if label is None else int(label)
             around = list(dict.fromkeys(self.calls[n].callee for n in self.within(number)))
             if any(callee.name == LOSS for callee in around):

@@ -212,7 +212,7 @@ def traced(frontend: Frontend, samples: Sequence[Sample]) -> list[Outcome]:
 
 def _attempt(sample: Sample, graph: RunningGraph, function: Callable[..., Any]) -> Outcome:
     def convert(tensor: torch.Tensor) -> torch.Tensor:
-        converted: torch.Tensor = graph.place(tensor)
+        converted: torch.Tensor = graph.put(tensor)
         return converted.requires_grad_(tensor.requires_grad)
 
     torch.manual_seed(0)

@@ -13,7 +13,7 @@ from composites.registry.catalog import builtin_registry
 from composites.registry.operators import find_operator
 from composites.registry.reference import reference
 from composites.registry.validation import load_registry, parse_registry
-from lowering.codegen.conditions import expressions_of
+from lowering.codegen.conditions import condition_expressions
 from lowering.codegen.loader import load_hooks
 from lowering.codegen.source import generate, is_caught_at_autograd, operator_name
 
@@ -76,7 +76,7 @@ def test_hostile_text_stays_text(text: str) -> None:
     )
     registry = parse_registry(source, f"{text}.yaml")
     generated = generate(registry, registry.source)
-    (expression,) = expressions_of(registry.composites[0], find_operator("aten::gelu"))
+    (expression,) = condition_expressions(registry.composites[0], find_operator("aten::gelu"))
     nodes = list(ast.walk(ast.parse(f"{generated}\n_condition = {expression}\n")))
     assert text in {node.value for node in nodes if isinstance(node, ast.Constant)}
     assert "__import__" not in {node.id for node in nodes if isinstance(node, ast.Name)}

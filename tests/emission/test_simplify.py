@@ -45,7 +45,7 @@ def hlo(lines: str, x: Any = X) -> Any:
     entry = f"ENTRY main {{ x = {TYPES[x.dtype.name]}[{sizes}] parameter(0)\n{lines} }}"
     parsed = hlo_module_from_text(f"HloModule m\n{INNER}\n{entry}")
     module = hlo_proto.Module.FromString(parsed.as_serialized_hlo_module_proto())
-    body = hlo_proto.entry_of(module)
+    body = hlo_proto.entry_computation(module)
     root = next(item for item in body.instructions if item.id == body.root_id)
     if root.opcode != "tuple":  # decompositions return one
         free = 1 + max(item.id for found in module.computations for item in found.instructions)
@@ -117,7 +117,7 @@ PRODUCT = CASES["a product by one"][""]
 
 
 def test_a_computation_is_simplified_in_place() -> None:
-    made = hlo_proto.entry_of(hlo(PRODUCT))
+    made = hlo_proto.entry_computation(hlo(PRODUCT))
     simplify(made)
     assert opcodes(made) == ["parameter", "tanh", "tuple"]
     ids = [item.id for item in made.instructions]
@@ -147,7 +147,7 @@ def varying(made: Any) -> None:
 
 @pytest.mark.parametrize("mark", [ordered, sharded, varying])
 def test_what_is_said_beside_the_values_is_kept(mark: Any) -> None:
-    made = hlo_proto.entry_of(hlo(PRODUCT))
+    made = hlo_proto.entry_computation(hlo(PRODUCT))
     made.instructions.add(opcode="tanh", id=1000, operand_ids=[made.instructions[0].id])
     mark(made)
     simplify(made)

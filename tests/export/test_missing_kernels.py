@@ -61,7 +61,7 @@ def run_training(module: torch.nn.Module, **options: Any) -> dict[str, torch.Ten
     return {name: torch.from_numpy(array.copy()) for name, array in results.items()}
 
 
-OF_ENTRIES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], set[str]]] = {
+FOR_ENTRIES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], set[str]]] = {
     "rfft": (
         lambda x: torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(x.flip(0))),
         {"fft_r2c", "fft_c2r", "fft_c2r_backward", "fft_c2c"},
@@ -93,9 +93,9 @@ OF_ENTRIES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], set[str]]] =
 """Calls, and composites that their training step has."""
 
 
-@pytest.mark.parametrize("name", OF_ENTRIES)
+@pytest.mark.parametrize("name", FOR_ENTRIES)
 def test_an_entry_takes_its_place(name: str) -> None:
-    function, expected = OF_ENTRIES[name]
+    function, expected = FOR_ENTRIES[name]
     module = CallingWithWeight(function)
     program = composites.export(module, (), train=True)
     assert {f"ptxla.{composite}" for composite in expected} <= set(program.composites)

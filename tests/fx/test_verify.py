@@ -58,7 +58,7 @@ def test_values_come_back() -> None:
         given = torch.arange(6).reshape(2, 3).to(dtype)
         given = given.t()[:3, :2].t() if shape == (2, 3) else given.new_ones(shape)
         with running() as graph:
-            placed = graph.place(given)
+            placed = graph.put(given)
             with graph.call():
                 copy = placed.clone()
             graph.run([placed, copy])

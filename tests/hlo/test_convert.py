@@ -9,7 +9,7 @@ import numpy as np
 from composites_testing.hlo import hlo_of
 
 from lowering.emission import hlo_proto
-from lowering.emission.literals import convert, fold, is_number, literal_of, values
+from lowering.emission.literals import as_literal, convert, fold, is_number, values
 from lowering.hlo.convert import to_stablehlo
 from lowering.stablehlo import Module, compile_module
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -113,7 +113,7 @@ def test_a_negative_zero_is_no_zero() -> None:
 def test_literals_are_read_back() -> None:
     for name in ("i1", "i32", "i64", "ui32", "f16", "bf16", "f32", "f64"):
         one = np.ones((), numpy_dtype(name))
-        literal = literal_of(one, hlo_proto.Shape(element_type=hlo_proto.PRIMITIVE_TYPES[name]))
+        literal = as_literal(one, hlo_proto.Shape(element_type=hlo_proto.PRIMITIVE_TYPES[name]))
         assert literal is not None
         read = values(literal)
         assert read is not None

@@ -5,7 +5,7 @@ import numpy as np
 from composites_testing.hlo import hlo_of
 
 from lowering.emission import hlo_proto
-from lowering.emission.linking import link, name_of, reference
+from lowering.emission.linking import link, module_name, reference
 from lowering.hlo.convert import to_stablehlo
 from lowering.stablehlo import compile_module
 
@@ -15,7 +15,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 def calling(*modules: bytes) -> bytes:
     """A graph of references to modules of one argument, each on the result of the one before."""
     graph = hlo_proto.Module.FromString(hlo_of(lambda x: x, X))
-    main = hlo_proto.entry_of(graph)
+    main = hlo_proto.entry_computation(graph)
     graph.entry_computation_id = main.id
     del main.instructions[1:]
     next_id = 1000
@@ -41,7 +41,7 @@ def calling(*modules: bytes) -> bytes:
 
 def test_a_module_is_put_in_once() -> None:
     double, wave = hlo_of(lambda x: x * 2, X), hlo_of(lambda x: jnp.sin(x), X)
-    modules = {name_of(module): module for module in (double, wave)}
+    modules = {module_name(module): module for module in (double, wave)}
     assert len(modules) == 2
     graph = calling(double, wave, double)
     linked = link(hlo_proto.Module.FromString(graph), modules)
@@ -58,7 +58,7 @@ def test_a_module_is_put_in_once() -> None:
 def test_a_module_may_refer_to_others() -> None:
     double = hlo_of(lambda x: x * 2, X)
     twice = calling(double, double)
-    modules = {name_of(module): module for module in (double, twice)}
+    modules = {module_name(module): module for module in (double, twice)}
     module = to_stablehlo(calling(twice, double), modules)
     assert module is not None
     (result,) = compile_module(module)(X)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.emission import hlo_proto
-from lowering.hlo.work import count, work_of
+from lowering.hlo.work import count, read_work
 
 
 def instruction(number: int, opcode: str, *operands: int, **fields: Any) -> Any:
@@ -34,8 +34,8 @@ def test_parameters_tuples_and_products_are_no_work() -> None:
         ]
     )
     assert count(graph) == ({"add": 1, "transpose": 1}, 0)
-    assert [w.instruction.id for w in work_of(graph) if w.is_product] == [3]
-    assert [o.id for w in work_of(graph) if w.instruction.id == 6 for o in w.operands] == [5, 1]
+    assert [w.instruction.id for w in read_work(graph) if w.is_product] == [3]
+    assert [o.id for w in read_work(graph) if w.instruction.id == 6 for o in w.operands] == [5, 1]
 
 
 def test_what_a_call_holds_is_counted_but_not_what_a_composite_holds() -> None:
@@ -49,4 +49,4 @@ def test_what_a_call_holds_is_counted_but_not_what_a_composite_holds() -> None:
         [instruction(6, "parameter"), instruction(7, "sine", 6)],
     )
     assert count(graph) == ({"exponential": 1}, 1)
-    assert [w.instruction.id for w in work_of(graph) if w.is_composite] == [3]
+    assert [w.instruction.id for w in read_work(graph) if w.is_composite] == [3]

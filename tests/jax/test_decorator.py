@@ -336,7 +336,7 @@ def of_jax(case: Both, function: Callable[..., Any], leaves: int | None) -> list
         (lambda: swish({"a": X}), "x is a dict, and an operand is an array, a list of arrays"),
         (lambda: norm(X, [X, 1]), "weight is 1, and an operand is an array"),
         (lambda: swish(X, beta=X), "beta is an attribute, .* an array; list 'beta' in `operands`"),
-        (lambda: jax.jit(lambda x: swish(x, beta=x))(X), "beta is an attribute, and was given an"),
+        (lambda: jax.jit(lambda x: swish(x, beta=x))(X), "beta is an attribute, and was passed an"),
         (lambda: swish(X, beta=len), "beta: <built-in function len> cannot be an attribute"),
         (lambda: swish(X, beta=1j), "beta: 1j cannot be an attribute: it is neither a number"),
         (lambda: swish(X, beta=2**70), "beta: .* is not a 64-bit integer"),

@@ -9,8 +9,8 @@ backward is another:
   int call) -> Tensor[]`
 
 A graph cannot hold the function or the computation. `call` is the number under which
-`CompiledCalls` keeps them. They are kept for the life of the process, because a compiled graph may
-be used at any time. PyTorch's own graphs hold Triton kernels in the same way
+`CompiledCalls` keeps them for the life of the process, because a compiled graph may run at any
+time. PyTorch's own graphs hold Triton kernels in the same way
 (`torch._higher_order_ops.triton_kernel_wrap`).
 """
 
@@ -83,7 +83,7 @@ class CompiledCalls:
     def implement(self, dispatching: Dispatching) -> tuple[Override, ...]:
         """Register the kernels: one for the backend, and one for tensors without data.
 
-        They take the place of kernels that are there, such as those of an attempt that failed.
+        They replace kernels that are registered, such as those of an installation that failed.
         """
         with warnings.catch_warnings():  # "Overriding a previously registered kernel"
             warnings.simplefilter("ignore")

@@ -13,9 +13,9 @@ from composites.intermediates import recorded
 from composites.registry.model import Kernel
 from composites.torch_internals import TreeSpec, pytree
 from lowering.codegen.paths import local
-from lowering.dispatch.alternatives import as_entry, forward_of, has_stock_bits, lower_alternative
+from lowering.dispatch.alternatives import as_entry, bind_forward, has_stock_bits, lower_alternative
 from lowering.dispatch.autograd.definition import ActiveEntry, Operands
-from lowering.dispatch.autograd.gradients import leaves_of
+from lowering.dispatch.autograd.gradients import reached_inputs
 from lowering.dispatch.backend import Insertable, lower_composite
 from lowering.dispatch.backward import further_values, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
@@ -40,9 +40,9 @@ class Computation:
     """The structure in which the function returns its results; None for a tuple of them, which
     needs no tree."""
     same_as: tuple[int, ...]
-    """For each result, the first one that is the same tensor. The composite has both."""
+    """For each result, the first result that is the same tensor. The composite has both."""
     differentiable: tuple[bool, ...]
-    """For each result, whether it has a gradient in the stock lowering."""
+    """For each result, True if it has a gradient in the stock lowering."""
     reached: tuple[frozenset[int], ...]
     """For each result, the operands that get a gradient from its gradient. An operand that no
     result depends on has none, as in PyTorch, where zeros would make an optimizer change it."""
@@ -51,18 +51,18 @@ class Computation:
     kept: tuple[int, ...]
     """The positions of the tensors that autograd saves."""
     draws: int
-    """The number of times that the forward advances the random number generator. If it does, its
-    last operand is the state."""
+    """The number of times that the forward advances the random number generator. If not zero, the
+    last operand is the generator's state."""
     attributes: Mapping[str, str | None]
     """MLIR text by name. The derived backward has the same attributes."""
     alternative: Kernel | None = None
     """The alternative that has taken the calls; None if the decomposition is that of the entry."""
 
     def reaches(self, grads: Sequence[Any]) -> list[bool]:
-        """For each operand, whether it has a gradient.
+        """For each operand, True if it has a gradient.
 
         Args:
-            grads: the gradients of the results; None for one that is not there.
+            grads: the gradients of the results; None for an absent gradient.
         """
         pairs = zip(grads, self.reached, strict=True)
         reached = frozenset().union(*(operands for grad, operands in pairs if grad is not None))
@@ -78,7 +78,7 @@ class Computation:
     def insert(
         self, definition: ActiveEntry, operands: Operands, seed: Seed | None
     ) -> Sequence[torch.Tensor]:
-        """All results for these operands."""
+        """Insert the computation for `operands`, and return all its results."""
         return definition.insert(
             definition.symbol, operands, seed, self.handle, results=len(self.types)
         )
@@ -91,26 +91,26 @@ def can_differentiate(
     entry = definition.entry
     if definition.backward is None:
         return entry.derives
-    known = definition.backward.entry.gradients
-    return all(n in known for n, w in zip(names, needed, strict=True) if w)
+    listed = definition.backward.entry.gradients
+    return all(name in listed for name, is_needed in zip(names, needed, strict=True) if is_needed)
 
 
 def lower_forward(
     definition: ActiveEntry, spec: CallSpec, needed: tuple[bool, ...] | None
 ) -> Computation | Fallback:
-    """The computation of a call's forward, or why it falls back to the stock lowering.
+    """The computation of a call's forward, or the reason for its fallback to the stock lowering.
 
     Args:
-        needed: for each operand, whether it needs a gradient; None if no operand does.
+        needed: for each operand, True if it needs a gradient; None if no operand does.
     """
     stock = _lower_stock(definition, spec, needed)
     if not definition.chosen or isinstance(stock, Fallback):
         return stock
     alternatives = definition.alternatives
     shared = definition.frontend.graph.is_shared
-    asked = alternatives.asked(spec, shared=shared)
-    for alternative in asked:
-        # The decomposition must not decide if a random number is drawn.
+    candidates = alternatives.candidates(spec, shared=shared)
+    for alternative in candidates:
+        # Random numbers must not depend on the choice of a decomposition.
         changed = (
             "the entry's decomposition draws random numbers"
             if stock.draws
@@ -119,7 +119,7 @@ def lower_forward(
         if isinstance(changed, Computation):
             alternatives.take(alternative)
             return changed
-        asked.decline(changed)
+        candidates.decline(changed)
     alternatives.take(None)
     return stock
 
@@ -131,22 +131,22 @@ def _with_alternative(
     spec: CallSpec,
     needed: tuple[bool, ...] | None,
 ) -> Computation | str:
-    """A computation with an alternative instead of the entry's decomposition, or the reason why it
-    cannot have it. Everything else comes from `stock`.
+    """The computation `stock` with an alternative instead of the entry's decomposition, or the
+    reason why the alternative cannot be used.
 
     Raises:
         LoweringError: the alternative failed, or its results have other types than those of the
             entry's decomposition.
     """
     entry, frontend = definition.entry, definition.frontend
-    # Where no backward follows, what has stock's bits saves nothing, and costs as much as stock's.
+    # If no backward follows, an alternative with the stock lowering's bits has no advantage.
     saves_nothing = alternative.is_automatic and not alternative.is_for_shared and needed is None
     if alternative.forward is None or saves_nothing:
         return replace(stock, alternative=alternative)
     autocast = frontend.tracing.autocast_dtype()
     decomposition, operands = alternative.forward, spec.operands
     changed = as_entry(entry, alternative, decomposition)
-    function = forward_of(entry, decomposition, spec, saved=needed is not None)
+    function = bind_forward(entry, decomposition, spec, saved=needed is not None)
     lowered = lower_composite(
         changed,
         definition.statistics,
@@ -166,11 +166,11 @@ def _with_alternative(
     )
     if isinstance(lowered, Fallback):
         return lowered.reason
-    definition.statistics.lowered -= 1  # one call had two computations made
+    definition.statistics.lowered -= 1  # two computations were made for one call
     types = _metas(lowered, frontend)
     if types != stock.types:
         actual, due = _written(types), _written(stock.types)
-        if autocast is not None:  # JAX knows nothing of it
+        if autocast is not None:  # JAX functions do not follow autocast
             return f"under autocast it gives {actual}, and not {due}"
         raise LoweringError(
             f"{alternative.location}: {entry.qualified}: {alternative.name}: {decomposition} gives"
@@ -210,7 +210,7 @@ def _lower_stock(
         identities = [id(result) for result in flat]
         same_as = [identities.index(identity) for identity in identities]
         differentiable = tuple(result.requires_grad for result in flat)
-        reached = tuple(leaves_of(result, tensors) for result in flat)
+        reached = tuple(reached_inputs(result, tensors) for result in flat)
         traced[:] = [(structure, same_as, differentiable, reached)]
         extra = further_values(spec, tensors, named) if needed else []
         require_tensors(extra)
@@ -248,14 +248,14 @@ def _lower_stock(
     else:  # autograd does not see a JAX function
         has_backward = definition.backward is not None or entry.derives
         count = len(types) - (len(entry.saved) if needed else 0)
-        # That in which an operator returns this number of results.
+        # An operator returns `count` results in this structure.
         structure = pytree.tree_structure(0 if count == 1 else (0,) * count)
         same_as = list(range(count))
         differentiable = tuple(
             has_backward and needed is not None and (dtype.is_floating_point or dtype.is_complex)
             for _, dtype in types[:count]
         )
-    if not traced or definition.backward is not None:  # whose gradients are those that it lists
+    if not traced or definition.backward is not None:  # an explicit backward lists its gradients
         reached = (frozenset(range(len(spec.operands))),) * len(differentiable)
     results = structure.num_leaves
     return Computation(

@@ -48,7 +48,7 @@ class ActiveEntry:
     """The stock kernel, or the Python function that was caught."""
     backward: ExplicitBackward | None = None
     derived: dict[Hashable, Any] = field(default_factory=dict)
-    """For a derived backward: from the key of a backward to its computation, or a Fallback."""
+    """For a derived backward: computations, or Fallbacks, by the key of the backward."""
     chosen: tuple[model.Kernel, ...] = ()
     """The alternatives that may take calls."""
     reads: Reads | None = None
@@ -95,14 +95,14 @@ class ActiveEntry:
         """Check that the function reads the same values as in an earlier call.
 
         Raises:
-            LoweringError: it does not.
+            LoweringError: a value differs.
         """
         if self.reads is not None:
-            place = f"{self.entry.location}: {self.entry.qualified}"
-            self.reads.check(before, place, _owner(key))
+            context = f"{self.entry.location}: {self.entry.qualified}"
+            self.reads.check(before, context, _owner(key))
 
     def refuse_written(self, key: Sequence[Hashable], before: Key) -> str | None:
-        """The reason why the function cannot be a composite, if it changes what it reads."""
+        """The reason why the function cannot be a composite, if it writes a value that it reads."""
         return None if self.reads is None else self.reads.refuse_written(before, _owner(key))
 
     def run(
@@ -115,8 +115,8 @@ class ActiveEntry:
     def insert(
         self, symbol: str, operands: Operands, seed: Seed | None, handle: Any, *, results: int
     ) -> Sequence[torch.Tensor]:
-        """Insert a computation with this number of results. Absent operands are left out, and the
-        seed comes last."""
+        """Insert a computation with a number of results. Absent operands are left out, and the seed
+        comes last."""
         present = [t for t in operands if t is not None]
         if seed is not None:
             present.append(seed.state)
@@ -126,5 +126,5 @@ class ActiveEntry:
 
 
 def _owner(key: Sequence[Hashable]) -> type | None:
-    """The class of the object whose method is called."""
+    """The class of the object whose method is called; None if the function is not a method."""
     return key[0] if key and isinstance(key[0], type) else None

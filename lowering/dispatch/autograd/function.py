@@ -1,4 +1,4 @@
-"""A composite that autograd sees. Hooks at autograd's dispatch key and hooks of functions call it.
+"""A composite that autograd sees, which hooks at autograd's dispatch key and of functions call.
 
 Without gradients, a call becomes one node of the graph. With gradients, it becomes a
 `torch.autograd.Function` whose forward and backward are one composite each. The decomposition of
@@ -111,7 +111,7 @@ class CompositeFunction:
         return computation.returned(results)
 
     def _compiled(self, spec: CallSpec) -> Any:
-        """Handle a call with torch.compile's tensors: it becomes an operator of
+        """Turn a call with torch.compile's tensors into an operator of
         `lowering.dispatch.autograd.compiled_calls`."""
         definition, operands = self.definition, spec.operands
         owns = definition.frontend.tensors.owns
@@ -174,12 +174,12 @@ class CompositeFunction:
         names = spec.names()
         if needed is not None and not can_differentiate(self.definition, names, needed):
             pairs = zip(names, needed, strict=True)
-            asked = ", ".join(dict.fromkeys(name for name, is_wanted in pairs if is_wanted))
-            return f"the entry has no backward for the requested gradients ({asked})"
+            requested = ", ".join(dict.fromkeys(name for name, is_needed in pairs if is_needed))
+            return f"the entry has no backward for the requested gradients ({requested})"
         return None
 
     def _unusable(self, spec: CallSpec) -> str:
-        """The reason why an operand is not one of the backend."""
+        """The reason why an operand cannot be a tensor of the backend."""
         owns = self.definition.frontend.tensors.owns
         names = spec.names()
         for name, value in zip(names, spec.operands, strict=True):
@@ -208,13 +208,13 @@ def _differentiable(
     """
     constant: list[torch.Tensor] = []
     differentiable = iter(_Differentiable.apply(call, step, constant, *operands))  # type: ignore[no-untyped-call]
-    others = iter(constant)
-    present = step.computation.differentiable
-    return [next(differentiable) if has_one else next(others) for has_one in present]
+    constants = iter(constant)
+    has_gradient = step.computation.differentiable
+    return [next(differentiable) if has else next(constants) for has in has_gradient]
 
 
 class _Differentiable(torch.autograd.Function):
-    """A forward and a backward that are one composite each. Its results are those that have a
+    """A forward and a backward that are one composite each. The results of `apply` are those with a
     gradient, so that hooks on the node get as many gradients as with the stock operator."""
 
     @staticmethod
@@ -252,7 +252,7 @@ class _Differentiable(torch.autograd.Function):
 
 
 def _needed(operands: Operands) -> tuple[bool, ...] | None:
-    """For each operand, whether it needs a gradient; None if none does or autograd is off."""
+    """For each operand, True if it needs a gradient; None if none does or autograd is off."""
     if not torch.is_grad_enabled():
         return None
     needs_grad = tuple(t is not None and t.requires_grad for t in operands)
@@ -260,5 +260,5 @@ def _needed(operands: Operands) -> tuple[bool, ...] | None:
 
 
 def _is_traced(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a plain one, or represents one while torch.compile traces."""
+    """Return whether a tensor is plain, or represents a plain tensor in torch.compile's trace."""
     return type(tensor) in PLAIN or torch_internals.stands_for_a_tensor(tensor)

@@ -11,7 +11,7 @@ from composites.torch_internals import pytree
 from lowering.dispatch.differentiable import Gradients
 
 
-def gradients_of(
+def pull_gradients(
     function: Callable[..., Any],
     operands: Sequence[torch.Tensor | None],
     needed: Sequence[bool],
@@ -24,14 +24,14 @@ def gradients_of(
     Args:
         function: takes the operands and returns tensors in any nesting.
         operands: None for an absent operand.
-        needed: for each operand, whether its gradient is requested.
+        needed: for each operand, True if its gradient is requested.
         grads: for each result, its gradient, or None if nothing depends on the result.
-        create_graph: whether the gradients will be differentiated again. If so, the operands are
-            used without detaching them.
+        create_graph: True if the gradients will be differentiated again. The operands are then used
+            without detaching them.
 
     Returns:
-        One gradient for each operand, of its shape and dtype; None if it was not requested. It is
-        zero if the results do not depend on the operand.
+        One gradient for each operand, of its shape and dtype; None if it was not requested. A
+        gradient is zero if the results do not depend on the operand.
     """
     with torch_internals.untransformed(), torch.enable_grad():  # type: ignore[no-untyped-call]
         inputs = [_leaf(t, asked, create_graph) for t, asked in zip(operands, needed, strict=True)]
@@ -59,8 +59,8 @@ def gradients_of(
     ]
 
 
-def leaves_of(result: torch.Tensor, operands: Sequence[torch.Tensor | None]) -> frozenset[int]:
-    """The operands, by number, to which autograd passes the gradient of a result on."""
+def reached_inputs(result: torch.Tensor, operands: Sequence[torch.Tensor | None]) -> frozenset[int]:
+    """Positions of the operands to which autograd propagates the gradient of a result."""
     reached: set[int] = set()
     seen: set[Any] = set()
     pending = [result.grad_fn]

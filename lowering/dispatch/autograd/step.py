@@ -20,15 +20,15 @@ from composites.torch_internals import pytree
 from lowering import interrupts
 from lowering.dispatch.alternatives import (
     as_entry,
-    backward_of,
-    forward_of,
+    bind_backward,
+    bind_forward,
     has_stock_bits,
     lower_alternative,
 )
 from lowering.dispatch.autograd import gradients
 from lowering.dispatch.autograd.computation import Computation
 from lowering.dispatch.autograd.definition import ActiveEntry, Operands
-from lowering.dispatch.autograd.gradients import gradients_of
+from lowering.dispatch.autograd.gradients import pull_gradients
 from lowering.dispatch.backend import Insertable, lower_composite
 from lowering.dispatch.backward import BackwardSpec, gradients_by_name, gradients_by_operand
 from lowering.dispatch.call import CallSpec
@@ -82,7 +82,7 @@ class AutogradCall:
         """Run the composite's meaning.
 
         Raises:
-            LoweringError: the function would read other values from outside than it did.
+            LoweringError: values that the function reads from outside have changed.
         """
         self.definition.check_reads(self.spec.key, self.reads)
         return self.definition.run(self.spec, self.autocast, *operands)
@@ -129,13 +129,13 @@ class _Backward:
             return self._as_composite()
 
     def _as_composite(self) -> Gradients:
-        """The gradients as the composite of the backward; those of stock if that declines."""
+        """The gradients as the composite of the backward; those of stock if its hook declines."""
         definition = self.step.definition
         explicit = definition.backward
         if explicit is None:
             return self._derived()
         spec = self.step.spec
-        returned = explicit(self.derived.named_of(self.kept, self.grads))
+        returned = explicit(self.derived.named_by_position(self.kept, self.grads))
         if returned is None:  # the hook of the backward has counted the call
             return self._stock(None)
         by_name = gradients_by_name(spec, returned, explicit.entry)
@@ -147,8 +147,8 @@ class _Backward:
 
         `reason` says why; None if the call has been counted.
 
-        The value of an operand that was not saved does not affect the first gradient. It does not
-        affect the second one either.
+        The value of an operand that was not saved affects neither the first gradient nor the
+        second.
         """
         definition, types = self.step.definition, self.step.types
         refusal = self._refusal_of_stock(reason or "the backward does not claim this call")
@@ -164,12 +164,12 @@ class _Backward:
         random_numbers = definition.frontend.random_numbers
 
         def run(*operands: torch.Tensor | None) -> Any:
-            # Only the gradients are calls of the program.
+            # Modes of the program must see the calls of the gradients only.
             with random_numbers.random_state(self.step.seed), torch_internals.without_modes():
                 return self.step.run(*operands)
 
         with definition.lowering.raised(), interrupts.allowed():
-            return gradients_of(
+            return pull_gradients(
                 run,
                 inputs,
                 self.needed,
@@ -178,7 +178,7 @@ class _Backward:
             )
 
     def _refusal_of_stock(self, reason: str) -> str | None:
-        """The reason why the gradients cannot be those of stock, which `reason` requires."""
+        """The reason why the stock lowering, which `reason` requires, cannot compute gradients."""
         definition, types = self.step.definition, self.step.types
         entry = definition.entry
         if entry.decomposition.kind == "jax" and entry.adapt is not None:
@@ -253,7 +253,7 @@ class _Backward:
 
     def _decompose(self, operands: Operands) -> TracedFunction:
         """The gradient of the forward's decomposition."""
-        # Values that were not saved are passed too, to see that nothing reads them.
+        # Values that were not saved are passed too, to check that nothing reads them.
         types = (self.step.types[n] for n in self.derived.unsaved)
         unsaved = [None if type_ is None else meta_tensor(type_) for type_ in types]
         whole = self._traced([*operands, *unsaved], len(operands))
@@ -266,7 +266,7 @@ class _Backward:
         return self._traced(operands, len(operands)) if shorter is None else shorter
 
     def _traced(self, operands: Operands, count: int) -> TracedFunction:
-        """The derived backward, with operands that were not saved after the first `count`."""
+        """Trace the derived backward; operands after the first `count` were not saved."""
         step, derived = self.step, self.derived
         entry, frontend = step.definition.entry, step.definition.frontend
         is_jax = entry.decomposition.kind == "jax"
@@ -275,7 +275,7 @@ class _Backward:
             run, framework = jax_function(entry, step.spec), jax_frontend()
 
         def backward(*values: Any) -> list[Any]:
-            others = iter(values[count:])
+            unsaved = iter(values[count:])
             blank = self._blank(values, is_jax)
             recomputed: list[Any] = []
 
@@ -287,7 +287,7 @@ class _Backward:
             pulled = derived.pull(
                 run if is_jax else forward,
                 values[:count],
-                blank if len(values) == count else lambda type_: next(others),
+                blank if len(values) == count else lambda type_: next(unsaved),
                 framework,
             )
             for number, saved in derived.saved_results(values[:count]).items():
@@ -299,22 +299,22 @@ class _Backward:
         return lower_function(entry, frontend, backward, operands, autocast=autocast)
 
     def _blank(self, values: Sequence[Any], is_jax: bool) -> Callable[[TensorMeta], Any]:
-        """A function that makes values of which only the type matters, like `values`."""
-        frontend = self.step.definition.frontend
+        """A function that makes values of a type, tensors or arrays like `values`."""
+        tensors = self.step.definition.frontend.tensors
         if is_jax:
-            return lambda type_: jax_frontend().blank(frontend.tensors.type_of(meta_tensor(type_)))
+            return lambda type_: jax_frontend().blank(tensors.tensor_type(meta_tensor(type_)))
         device = next(value.device for value in values if value is not None)
         return lambda type_: _blank(type_, device, needed=False)
 
     def _alternative(self, alternative: Kernel, operands: Operands) -> Insertable | str:
-        """The derived backward as the alternative that took the call computes it, or why it does
-        not."""
+        """The derived backward of the alternative that took the call, or the reason why the
+        alternative has none."""
         definition = self.step.definition
         entry, frontend = definition.entry, definition.frontend
         decomposition = alternative.backward or alternative.forward
         assert decomposition is not None
         changed = as_entry(entry, alternative, decomposition)
-        function = self._backward_of(alternative, changed)
+        function = self._backward_function(alternative, changed)
         if isinstance(function, str):
             return function
         lowered = lower_composite(
@@ -337,22 +337,23 @@ class _Backward:
         )
         return lowered.reason if isinstance(lowered, Fallback) else lowered
 
-    def _backward_of(
+    def _backward_function(
         self, alternative: Kernel, changed: Composite
     ) -> Callable[..., list[Any]] | str:
-        """An alternative's backward as a function of the derived backward's operands, or why it
-        cannot have these gradients. `changed` is the entry with this backward."""
+        """An alternative's backward as a function of the derived backward's operands, or the reason
+        why it lacks a gradient. `changed` is the entry with this backward."""
         if alternative.derives:
             assert alternative.forward is not None
             return self._derived_from(alternative.forward)
         if alternative.backward is None:
             return "it has no backward, so the backward is that of the entry"
-        asked = {name for name, w in zip(self.step.spec.names(), self.needed, strict=True) if w}
+        pairs = zip(self.step.spec.names(), self.needed, strict=True)
+        asked = {name for name, is_needed in pairs if is_needed}
         unknown = sorted(asked - set(alternative.gradients))
         if unknown:
             return f"it has no gradient of {', '.join(unknown)}"
         mask = [name in asked for name in alternative.gradients]
-        run = backward_of(alternative.backward, alternative.gradients, mask)
+        run = bind_backward(alternative.backward, alternative.gradients, mask)
 
         def returned(*tensors: Any) -> list[Any]:
             pulled = run(self.derived.named(tensors))
@@ -365,7 +366,7 @@ class _Backward:
     def _derived_from(self, decomposition: Decomposition) -> Callable[..., list[Any]]:
         """The gradient of an alternative's decomposition."""
         step, is_jax = self.step, decomposition.kind == "jax"
-        forward = forward_of(step.definition.entry, decomposition, step.spec, saved=False)
+        forward = bind_forward(step.definition.entry, decomposition, step.spec, saved=False)
         framework = jax_frontend() if is_jax else gradients
 
         def pulled(*values: Any) -> list[Any]:
@@ -379,11 +380,11 @@ class _Backward:
         """Check the types of the results of an alternative's backward.
 
         Raises:
-            LoweringError: a gradient has another type than its operand.
+            LoweringError: a gradient and its operand differ in type.
         """
         definition = self.step.definition
         due = [
-            _type_of(type_, definition.frontend)
+            _tensor_type(type_, definition.frontend)
             for type_, asked in zip(self.step.types, self.needed, strict=True)
             if asked
         ]
@@ -396,8 +397,8 @@ class _Backward:
             )
 
 
-def _type_of(type_: TensorMeta | None, frontend: Frontend) -> TensorType | None:
-    return None if type_ is None else frontend.tensors.type_of(meta_tensor(type_))
+def _tensor_type(type_: TensorMeta | None, frontend: Frontend) -> TensorType | None:
+    return None if type_ is None else frontend.tensors.tensor_type(meta_tensor(type_))
 
 
 def _blank(type_: TensorMeta | None, device: torch.device, needed: bool) -> torch.Tensor | None:

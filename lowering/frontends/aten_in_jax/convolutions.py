@@ -11,7 +11,7 @@ from composites.operators import wide_products  # noqa: F401  (composites::convo
 from lowering.frontends.aten_in_jax.table import rule
 
 
-def _all_of(values: Sequence[int], rank: int) -> list[int]:
+def _per_dimension(values: Sequence[int], rank: int) -> list[int]:
     return list(values) * rank if len(values) == 1 else list(values)
 
 
@@ -28,8 +28,8 @@ def _convolve(
     wide: Any = None,
 ) -> Any:
     rank = x.ndim - 2
-    stride, padding = _all_of(stride, rank), _all_of(padding, rank)
-    dilation, output_padding = _all_of(dilation, rank), _all_of(output_padding, rank)
+    stride, padding = _per_dimension(stride, rank), _per_dimension(padding, rank)
+    dilation, output_padding = _per_dimension(dilation, rank), _per_dimension(output_padding, rank)
     spatial = "DHW"[-rank:]
     numbers = (f"NC{spatial}", f"OI{spatial}", f"NC{spatial}")
     if not transposed:
@@ -38,8 +38,8 @@ def _convolve(
             rhs_dilation=dilation, dimension_numbers=numbers, feature_group_count=groups,
             preferred_element_type=wide,
         )  # fmt: skip
-    # The gradient of a convolution: the kernel is turned round, its channels change places within
-    # each group, and the operand has holes.
+    # The gradient of a convolution: the kernel is reversed, its input and output channels are
+    # exchanged within each group, and the operand is dilated.
     inputs, outputs = weight.shape[0] // groups, weight.shape[1]
     sizes = weight.shape[2:]
     kernel = weight.reshape(groups, inputs, outputs, *sizes)
@@ -58,7 +58,7 @@ def _convolve(
 
 @rule("aten::convolution", "aten::_convolution", "aten::_convolution.deprecated")
 def _convolution(dtype: Any, /, x: Any, weight: Any, bias: Any, *arguments: Any) -> Any:
-    result = _convolve(x, weight, *arguments[:6])  # the others choose an algorithm
+    result = _convolve(x, weight, *arguments[:6])  # the rest chooses an algorithm
     return result if bias is None else result + bias.reshape(-1, *[1] * (x.ndim - 2))
 
 
@@ -74,6 +74,6 @@ def _convolution_backward(
 ) -> Any:
     *geometry, mask = rest
     _, pull = jax.vjp(lambda a, b: _convolve(a, b, *geometry), x, weight)
-    of_x, of_weight = pull(grad)
-    of_bias = jnp.sum(grad, (0, *range(2, grad.ndim))) if mask[2] else None
-    return of_x if mask[0] else None, of_weight if mask[1] else None, of_bias
+    grad_x, grad_weight = pull(grad)
+    grad_bias = jnp.sum(grad, (0, *range(2, grad.ndim))) if mask[2] else None
+    return grad_x if mask[0] else None, grad_weight if mask[1] else None, grad_bias

@@ -18,8 +18,8 @@ def _corners(positions: Any, size: int) -> list[tuple[Any, Any]]:
     after = positions - low
     pixels = low.astype(jnp.int32)
     return [
-        (each.clip(0, size - 1), jnp.where((each >= 0) & (each < size), weight, 0))
-        for each, weight in ((pixels, 1 - after), (pixels + 1, after))
+        (pixel.clip(0, size - 1), jnp.where((pixel >= 0) & (pixel < size), weight, 0))
+        for pixel, weight in ((pixels, 1 - after), (pixels + 1, after))
     ]
 
 
@@ -31,9 +31,9 @@ def _between_pixels(image: Any, before: tuple[Any, ...], y: Any, x: Any) -> Any:
     """
     height, width, _ = image.shape[-3:]
     return sum(
-        image[(*before, row, column)] * (of_row * of_column)[..., None]
-        for row, of_row in _corners(y, height)
-        for column, of_column in _corners(x, width)
+        image[(*before, row, column)] * (row_weight * column_weight)[..., None]
+        for row, row_weight in _corners(y, height)
+        for column, column_weight in _corners(x, width)
     )
 
 
@@ -68,8 +68,8 @@ def _over_samples(
     ratio: int,
     aligned: bool,
 ) -> Any:
-    """The sum of a function of the means over some samples of each bin, over all samples. Without
-    a ratio, the regions have as many samples as pixels: a loop over those of the largest one."""
+    """The sum of a function of the mean over samples of each bin. Without a ratio, a region has as
+    many samples as pixels, and a loop visits the samples of the largest region."""
     _, height, width, channels = shape
     left, top, right, bottom = (rois[:, 1:] * scale - (0.5 if aligned else 0.0)).T
     sizes = jnp.stack([bottom - top, right - left])
@@ -77,7 +77,7 @@ def _over_samples(
     counts = jnp.full_like(bins, ratio) if ratio > 0 else jnp.ceil(bins)
 
     def positions(start: Any, axis: int, number: int, samples: Any, size: int) -> Any:
-        """Positions of samples along an axis, for each region and bin, and which of them count."""
+        """Positions of samples along an axis, for each region and bin, and a mask of the valid."""
         count, extent = counts[axis][:, None, None], bins[axis][:, None, None]
         into = (samples.astype(rois.dtype) + 0.5) * extent / count
         at = start[:, None, None] + jnp.arange(number)[:, None] * extent + into
@@ -86,24 +86,24 @@ def _over_samples(
         return at.clip(0, size - 1).reshape(flat), is_inside.reshape(flat)
 
     def samples(along_y: Any, along_x: Any, image: Any) -> Any:
-        y, of_y = positions(top, 0, rows, along_y, height)
-        x, of_x = positions(left, 1, columns, along_x, width)
+        y, is_row = positions(top, 0, rows, along_y, height)
+        x, is_column = positions(left, 1, columns, along_x, width)
         before = (rois[:, 0].astype(jnp.int32)[:, None, None],)
         values = _between_pixels(image, before, y[:, :, None], x[:, None, :])
-        counted = jnp.where((of_y[:, :, None] & of_x[:, None, :])[..., None], values, 0)
-        of_bins = counted.reshape(len(rois), rows, len(along_y), columns, len(along_x), channels)
-        return of_bins.sum((2, 4)) / (counts[0] * counts[1]).clip(1)[:, None, None, None]
+        counted = jnp.where((is_row[:, :, None] & is_column[:, None, :])[..., None], values, 0)
+        binned = counted.reshape(len(rois), rows, len(along_y), columns, len(along_x), channels)
+        return binned.sum((2, 4)) / (counts[0] * counts[1]).clip(1)[:, None, None, None]
 
     if ratio > 0:
         return function(partial(samples, *[jnp.arange(ratio)] * 2))
     many_rows, many_columns = counts.max(1, initial=0).astype(jnp.int32)
 
     def added(number: Any, total: Any) -> Any:
-        each = number // many_columns, number % many_columns
-        return total + function(partial(samples, *(one[None] for one in each)))
+        indices = number // many_columns, number % many_columns
+        return total + function(partial(samples, *(index[None] for index in indices)))
 
-    one = jnp.arange(1)
-    total = jax.eval_shape(lambda: function(partial(samples, one, one)))
+    single = jnp.arange(1)
+    total = jax.eval_shape(lambda: function(partial(samples, single, single)))
     return lax.fori_loop(0, many_rows * many_columns, added, jnp.zeros(total.shape, total.dtype))
 
 
@@ -120,11 +120,11 @@ def _deformed(
     y = shifts[:, :, :, 0] + numbers[2] * down - above + numbers[0] * apart
     x = shifts[:, :, :, 1] + numbers[3] * right - before + numbers[1] * aside
     grouped = image.reshape(many, offset_groups, -1, *image.shape[2:])
-    each = jnp.ix_(*map(jnp.arange, (many, offset_groups, 1, 1, 1)))[:2]
-    values = _between_pixels(jnp.moveaxis(grouped, 2, -1), each, y, x)
+    outer = jnp.ix_(*map(jnp.arange, (many, offset_groups, 1, 1, 1)))[:2]
+    values = _between_pixels(jnp.moveaxis(grouped, 2, -1), outer, y, x)
     if is_masked:
         values = values * mask.reshape(*values.shape[:-1], 1)
-    # From `[many, offset group, of kernel, height, width, channel]` to the groups of the weight.
+    # From `[many, offset group, kernel, height, width, channel]` to the groups of the weight.
     values = jnp.moveaxis(values, -1, 2).reshape(many, groups, -1, rows * columns, *sizes)
     kernels = weight.reshape(groups, outputs // groups, -1, rows * columns)
     product = jnp.einsum("ngckhw,gock->ngohw", values, kernels)
@@ -134,4 +134,4 @@ def _deformed(
 @rule_of_package("torchvision::_deform_conv2d_backward")
 def _deformed_backward(dtypes: Any, /, grad: Any, *arguments: Any) -> Any:
     tensors, options = arguments[:5], arguments[5:]
-    return jax.vjp(lambda *each: _deformed(None, *each, *options), *tensors)[1](grad)
+    return jax.vjp(lambda *operands: _deformed(None, *operands, *options), *tensors)[1](grad)

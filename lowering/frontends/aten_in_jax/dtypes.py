@@ -16,10 +16,10 @@ _TORCH: dict[Any, torch.dtype] = {dtype: torch_name for torch_name, dtype in _NU
 
 
 def jax_dtype(dtype: torch.dtype) -> Any:
-    """The dtype of JAX's arrays for one of PyTorch. Without 64-bit types it has 32 bits.
+    """The dtype of JAX's arrays for a dtype of PyTorch; of 32 bits if JAX has no 64-bit types.
 
     Raises:
-        UnsupportedCallError: JAX does not have it.
+        UnsupportedCallError: JAX does not have the dtype.
     """
     if dtype not in _NUMPY:
         raise UnsupportedCallError(f"JAX arrays cannot have the type {dtype}")
@@ -27,13 +27,13 @@ def jax_dtype(dtype: torch.dtype) -> Any:
 
 
 def torch_dtype(dtype: Any) -> torch.dtype:
-    """The dtype that PyTorch sees for one of an array.
+    """The dtype that PyTorch sees for the dtype of an array.
 
     Without 64-bit types, JAX has i32 in place of i64, which PyTorch's operators require for
     indices.
 
     Raises:
-        TypeError: PyTorch does not have it.
+        TypeError: PyTorch does not have the dtype.
     """
     mapped = _TORCH.get(jnp.dtype(dtype))
     if mapped is None:
@@ -44,7 +44,7 @@ def torch_dtype(dtype: Any) -> torch.dtype:
 
 
 def common_dtype(*values: Any) -> Any:
-    """The dtype in which PyTorch computes with these arrays and numbers."""
+    """The dtype in which PyTorch computes with arrays and numbers."""
     return jax_dtype(_result_type(tuple(map(_stand_in, values))))
 
 
@@ -56,13 +56,13 @@ def _stand_in(value: Any) -> Any:
 
 @cache
 def _result_type(described: tuple[Any, ...]) -> torch.dtype:
-    values = [_value(one) for one in described]
+    values = [_value(operand) for operand in described]
     first = values[0]
     if len(values) == 1:
         return first.dtype  # type: ignore[no-any-return]
     result = torch.result_type(first, values[1])
-    for other in values[2:]:
-        result = torch.result_type(torch.empty(0, dtype=result, device="meta"), other)
+    for value in values[2:]:
+        result = torch.result_type(torch.empty(0, dtype=result, device="meta"), value)
     return result
 
 
@@ -74,6 +74,6 @@ def _value(described: Any) -> Any:
 
 
 def opmath_dtype(dtype: Any) -> Any:
-    """The type that PyTorch's kernels compute in: at least f32 for floats."""
+    """The type in which PyTorch's kernels compute: at least f32 for floats."""
     is_narrow = jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 32
     return jnp.float32 if is_narrow else dtype

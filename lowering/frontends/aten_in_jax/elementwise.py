@@ -1,4 +1,4 @@
-"""Rules of operators that compute each element by itself."""
+"""Rules of elementwise operators."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ def as_type(value: Any, dtype: Any) -> Any:
 
 
 def _in_type(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A rule in the dtype of the result, a float for integers where the operator says so."""
+    """Make a rule that computes in the dtype of the result."""
     return lambda dtype, *operands: function(*(as_type(x, dtype) for x in operands))
 
 
@@ -53,13 +53,13 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
 for _name, _function in _UNARY.items():
     rule(f"aten::{_name}")(_in_type(_function))
 
-_OF_OPERAND: dict[str, Callable[[Any], Any]] = {
+_IN_OPERAND_TYPE: dict[str, Callable[[Any], Any]] = {
     "abs": jnp.abs, "isinf": jnp.isinf, "isnan": jnp.isnan, "imag": jnp.imag, "real": jnp.real,
     "logical_not": jnp.logical_not,
     # PyTorch's angle of -0.0 is 0.
     "angle": lambda x: jnp.angle(x if jnp.iscomplexobj(x) else jnp.where(x == 0, jnp.abs(x), x)),
 }  # fmt: skip
-for _name, _function in _OF_OPERAND.items():
+for _name, _function in _IN_OPERAND_TYPE.items():
     rule_without_dtype(_function, f"aten::{_name}")
 
 
@@ -91,7 +91,8 @@ for _name, _both in _WITH_NUMBERS.items():
     rule(f"aten::{_name}.Tensor", f"aten::{_name}.Scalar")(_in_type(_both))
 for _name, _both in _COMPARED.items():
     rule(f"aten::{_name}.Tensor", f"aten::{_name}.Scalar")(_compared(_both))
-# PyTorch decomposes `bitwise_left_shift`, its relative and `remainder` of a number into these.
+# PyTorch decomposes `bitwise_left_shift`, `bitwise_right_shift` and `remainder` of a number into
+# these operators.
 rule("prims::remainder")(_in_type(jnp.remainder))
 rule("prims::shift_left")(_in_type(jnp.left_shift))
 rule("prims::shift_right_arithmetic")(_in_type(jnp.right_shift))
@@ -103,8 +104,8 @@ rule_without_dtype(jnp.logical_xor, "aten::logical_xor")
 
 @rule("aten::mul.Tensor", "aten::mul.Scalar")
 def _mul(dtype: Any, /, a: Any, b: Any) -> Any:
-    """A product. XLA would compute that of a number and a converted boolean as a choice of the
-    number or 0, also where the number is infinite or NaN."""
+    """A product. XLA would compute the product of a number and a converted boolean by selecting the
+    number or 0, even if the number is infinite or NaN."""
     if _is_boolean(a):
         a, b = b, a
     a = as_type(a, dtype)
@@ -195,8 +196,8 @@ def _to_copy(dtype: Any, /, x: Any, *further: Any, **_: Any) -> Any:
 @rule("aten::view.dtype")
 def _bits(dtype: Any, /, x: Any, element_type: Any) -> Any:
     """Bits as another type. JAX cannot convert booleans and complex numbers. If an element becomes
-    several, JAX adds a dimension for them, and PyTorch makes them neighbours; if several become
-    one, JAX removes one."""
+    several, JAX adds a dimension for them, and PyTorch extends the last one; if several elements
+    become one, JAX removes a dimension."""
     to = jnp.dtype(jax_dtype(element_type))
     if x.dtype == to:
         return x
@@ -207,7 +208,7 @@ def _bits(dtype: Any, /, x: Any, element_type: Any) -> Any:
     if to == jnp.bool_:
         return _bits(dtype, x, torch.uint8) != 0
     if jnp.issubdtype(to, jnp.complexfloating):
-        parts = _bits(dtype, x, _OF_COMPLEX[element_type])
+        parts = _bits(dtype, x, _PART_TYPES[element_type])
         return lax.complex(parts[..., ::2], parts[..., 1::2])
     if to.itemsize > x.dtype.itemsize:
         parts = to.itemsize // x.dtype.itemsize
@@ -218,7 +219,7 @@ def _bits(dtype: Any, /, x: Any, element_type: Any) -> Any:
     return bits
 
 
-_OF_COMPLEX = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+_PART_TYPES = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 @rule("aten::hardshrink_backward", "aten::softshrink_backward")

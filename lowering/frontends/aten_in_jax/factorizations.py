@@ -1,7 +1,7 @@
 """Rules of matrix factorizations.
 
-`info` is computed from the factors, since JAX returns none: it is the position of the first pivot
-that is zero or not positive, and 0 if there is none, as LAPACK has it.
+`info` is computed from the factors, since JAX does not return it: the position of the first pivot
+that is zero or not positive, or 0 if there is no such pivot, as in LAPACK.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ def diagonal(x: Any) -> Any:
     return jnp.diagonal(x, 0, -2, -1)
 
 
-def permutation_of(pivots: Any, rows: int) -> Any:
+def row_order(pivots: Any, rows: int) -> Any:
     """The order of the rows after the exchanges that pivots, counted from 1, describe."""
     if not pivots.size:
         return jnp.broadcast_to(jnp.arange(rows), (*pivots.shape[:-1], rows))
@@ -35,7 +35,7 @@ def _first(bad: Any) -> Any:
 def _cholesky_ex(
     dtypes: Any, /, x: Any, *, upper: bool = False, check_errors: bool = False
 ) -> tuple[Any, Any]:
-    """One triangle of the operand is read. A factor that does not exist has NaN on its diagonal."""
+    """Read one triangle of the operand. A factor that does not exist has NaN on its diagonal."""
     lower = x.mT.conj() if upper else x
     factor = lax.linalg.cholesky(lower, symmetrize_input=False) if x.size else lower
     info = _first(jnp.isnan(diagonal(factor)))
@@ -69,7 +69,7 @@ def _lu_unpack(
         left = jnp.tril(factors[..., :count], -1) + jnp.eye(rows, count, dtype=factors.dtype)
         right = jnp.triu(factors[..., :count, :])
     if unpack_pivots:
-        permutation = permutation_of(pivots, rows)
+        permutation = row_order(pivots, rows)
         order = permutation[..., None, :] == jnp.arange(rows)[:, None]
     return order, left, right
 

@@ -1,4 +1,4 @@
-"""Rules of operators that read and write elements by their numbers."""
+"""Rules of operators that read and write elements by their indices."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -35,15 +35,16 @@ def _embedding(dtype: Any, /, weight: Any, indices: Any, *_: Any) -> Any:
 
 
 def _is_mask(index: Any) -> bool:
-    """Return whether an index selects elements. PyTorch takes u8 for booleans here."""
+    """Return whether an index is a mask. PyTorch treats indices of u8 as booleans."""
     return index is not None and index.dtype in (jnp.bool_, jnp.uint8)
 
 
 @rule("aten::index.Tensor", "aten::_unsafe_index.Tensor")
 def _index_tensor(dtype: Any, /, x: Any, indices: Any) -> Any:
     if any(_is_mask(index) for index in indices):
-        why = "aten::index has a mask, so that the shape of the result depends on values"
-        raise NoRuleError(why)
+        raise NoRuleError(
+            "aten::index has a mask, so that the shape of the result depends on values"
+        )
     return x[tuple(slice(None) if index is None else index for index in indices)]
 
 
@@ -61,27 +62,27 @@ def _index_put(
         count = reduce(jnp.maximum, [jnp.count_nonzero(mask) for mask in masks])
     else:
         count = number
-    places: list[Any] = []
+    positions: list[Any] = []
     for index in indices:
         if _is_mask(index):
-            places += _of_mask(index, number, count)
+            positions += _selected_positions(index, number, count)
         else:
-            places.append(slice(None) if index is None else index)
-    place = x.at[tuple(places)]
-    return _summed(place, values) if accumulate else place.set(values)
+            positions.append(slice(None) if index is None else index)
+    target = x.at[tuple(positions)]
+    return _summed(target, values) if accumulate else target.set(values)
 
 
-def _of_mask(mask: Any, size: int, count: Any) -> list[Any]:
-    """The places that a mask selects, in each of its dimensions, and others outside of it, where
-    nothing is written. One place is repeated for a count of values."""
-    places = jnp.nonzero(mask, size=size, fill_value=mask.shape)
+def _selected_positions(mask: Any, size: int, count: Any) -> list[Any]:
+    """The positions that a mask selects, in each of its dimensions, padded with positions outside
+    of it, at which nothing is written. A single position is repeated for `count` values."""
+    positions = jnp.nonzero(mask, size=size, fill_value=mask.shape)
     is_repeated = (jnp.count_nonzero(mask) == 1) & (jnp.arange(size) < count)
-    return [jnp.where(is_repeated, place[:1], place) for place in places]
+    return [jnp.where(is_repeated, indices[:1], indices) for indices in positions]
 
 
 def _number_of_values(x: Any, present: list[tuple[int, Any]], values: Any) -> int:
-    """Return the number of values, or of other indices, for the elements that masks select. If
-    PyTorch accepts it, it is the number of these elements, or 1."""
+    """Return the number of values, or of other indices, for the elements that masks select. PyTorch
+    accepts the number of these elements, or 1."""
     numbers = [index.shape[-1] for _, index in present if index.ndim and not _is_mask(index)]
     chosen = sum(index.ndim if _is_mask(index) else 1 for _, index in present)
     first, last = present[0][0], present[-1][0]
@@ -94,8 +95,8 @@ def _number_of_values(x: Any, present: list[tuple[int, Any]], values: Any) -> in
 
 
 def _one_value(x: Any, mask: Any, before: int, values: Any, accumulate: bool) -> Any:
-    """One value for all elements of dimensions that a mask selects. `before` dimensions come before
-    these."""
+    """Write one value to all elements that a mask selects. `before` dimensions precede those of the
+    mask."""
     behind = x.ndim - before - mask.ndim
     number = values.ndim - behind - 1  # of the dimension of the elements
     if number >= 0:
@@ -107,8 +108,8 @@ def _one_value(x: Any, mask: Any, before: int, values: Any, accumulate: bool) ->
     return jnp.where(chosen, values, x).reshape(x.shape)  # values can have more dimensions of one
 
 
-def _place(x: Any, dim: int, index: Any) -> Any:
-    """The elements of `x` that `index` names along one dimension."""
+def _elements(x: Any, dim: int, index: Any) -> Any:
+    """The elements of `x` at the indices `index` along one dimension."""
     grid = [
         jnp.arange(size).reshape([-1 if m == n else 1 for m in range(index.ndim)])
         for n, size in enumerate(index.shape)
@@ -122,31 +123,31 @@ def _part(source: Any, index: Any) -> Any:
 
 
 def _rule_of_scatter(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operators that write to the elements that an index names. An index
-    without elements can have another rank, and changes nothing."""
+    """Register a rule for operators that write to the elements at an index. An index without
+    elements can have another rank, and changes nothing."""
 
     def register(function: Rule) -> Rule:
-        def changed(dtype: Any, /, x: Any, dim: int, index: Any, *others: Any, **named: Any) -> Any:
-            return function(dtype, x, dim, index, *others, **named) if index.size else x
+        def changed(dtype: Any, /, x: Any, dim: int, index: Any, *rest: Any, **named: Any) -> Any:
+            return function(dtype, x, dim, index, *rest, **named) if index.size else x
 
         return rule(*names)(changed)
 
     return register
 
 
-def _summed(place: Any, values: Any) -> Any:
-    """The sums of elements and values. A sum of booleans is true if one of them is."""
-    return place.max(values) if values.dtype == jnp.bool_ else place.add(values)
+def _summed(target: Any, values: Any) -> Any:
+    """Add values to elements. A sum of booleans is true if one of them is true."""
+    return target.max(values) if values.dtype == jnp.bool_ else target.add(values)
 
 
-def _multiplied(place: Any, values: Any) -> Any:
-    return place.min(values) if values.dtype == jnp.bool_ else place.multiply(values)
+def _multiplied(target: Any, values: Any) -> Any:
+    return target.min(values) if values.dtype == jnp.bool_ else target.multiply(values)
 
 
 _REDUCING: dict[str, Callable[[Any, Any], Any]] = {
     "add": _summed, "sum": _summed, "multiply": _multiplied, "prod": _multiplied,
-    "amax": lambda place, values: place.max(values),
-    "amin": lambda place, values: place.min(values), "": lambda place, values: place.set(values),
+    "amax": lambda at, values: at.max(values), "amin": lambda at, values: at.min(values),
+    "": lambda at, values: at.set(values),
 }  # fmt: skip
 
 
@@ -156,15 +157,15 @@ def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, reduce
     values = jnp.full(index.shape, source, dtype) if is_number else _part(source, index)
     dim %= max(x.ndim, 1)
     if not reduce and x.ndim and index.shape == (*x.shape[:dim], 1, *x.shape[dim + 1 :]):
-        # As for the gradient of a maximum. Compilers for devices take few scatters.
+        # One element per row, as in a maximum's gradient. Device compilers support few scatters.
         return jnp.where(lax.broadcasted_iota(index.dtype, x.shape, dim) == index, values, x)
-    return _REDUCING[reduce](_place(x, dim, index), values)
+    return _REDUCING[reduce](_elements(x, dim, index), values)
 
 
 @_rule_of_scatter("aten::scatter_add")
 def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
     wide = opmath_dtype(dtype)  # as in PyTorch, which rounds such a sum once
-    total = _summed(_place(x.astype(wide), dim, index), _part(source, index).astype(wide))
+    total = _summed(_elements(x.astype(wide), dim, index), _part(source, index).astype(wide))
     return total.astype(dtype)
 
 
@@ -175,35 +176,36 @@ def _scatter_reduce(
 ) -> Any:  # fmt: skip
     wide = dtype if reduce in ("amax", "amin") else opmath_dtype(dtype)
     x, part = x.astype(wide), _part(source, index).astype(wide)
-    if not include_self:  # elements that something is written to begin without their own value
-        x = _place(x, dim, index).set(_neutral(reduce, wide))
-    place = _place(x, dim, index)
+    if not include_self:  # elements that are written to begin at the neutral value
+        x = _elements(x, dim, index).set(_neutral(reduce, wide))
+    target = _elements(x, dim, index)
     if reduce == "mean":
         if dtype == jnp.bool_:
             raise NoRuleError("PyTorch has no mean of booleans")
         count = jnp.full(x.shape, 1, jnp.int32)
         if not include_self:
-            count = _place(count, dim, index).set(0)
-        count = _place(count, dim, index).add(1)
-        total = place.add(part)
+            count = _elements(count, dim, index).set(0)
+        count = _elements(count, dim, index).add(1)
+        total = target.add(part)
         count = jnp.maximum(count, 1)
         if jnp.issubdtype(dtype, jnp.integer):
             return jnp.floor_divide(total, count.astype(dtype))
         return total.astype(dtype) / count.astype(dtype)
-    return _REDUCING[reduce](place, part).astype(dtype)
+    return _REDUCING[reduce](target, part).astype(dtype)
 
 
 @rule("aten::index_reduce")
-def _index_reduce(dtype: Any, /, x: Any, dim: int, index: Any, *others: Any, **named: Any) -> Any:
-    """A scatter of whole slices; the first one of `others` has them."""
+def _index_reduce(
+    dtype: Any, /, x: Any, dim: int, index: Any, source: Any, reduce: str, **named: Any
+) -> Any:
+    """A scatter of the slices of `source`."""
     along = index.reshape([-1 if n == dim % x.ndim else 1 for n in range(x.ndim)])
-    return _scatter_reduce(
-        dtype, x, dim, jnp.broadcast_to(along, others[0].shape), *others, **named
-    )
+    indices = jnp.broadcast_to(along, source.shape)
+    return _scatter_reduce(dtype, x, dim, indices, source, reduce, **named)
 
 
 def _neutral(reduce: str, dtype: Any) -> Any:
-    """The value that changes no result of a reduction."""
+    """The value that does not change the result of a reduction."""
     if dtype == jnp.bool_:
         return as_type(reduce in ("prod", "amin"), dtype)
     if reduce in ("amax", "amin"):
@@ -219,8 +221,8 @@ def _neutral(reduce: str, dtype: Any) -> Any:
 def _index_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     wide = opmath_dtype(dtype)  # as in PyTorch, but for one dimension
     scaled = source.astype(wide) if alpha == 1 else source.astype(wide) * as_type(alpha, wide)
-    place = x.astype(wide).at[(slice(None),) * (dim % x.ndim) + (index.reshape(-1),)]
-    return _summed(place, scaled).astype(dtype)
+    target = x.astype(wide).at[(slice(None),) * (dim % x.ndim) + (index.reshape(-1),)]
+    return _summed(target, scaled).astype(dtype)
 
 
 @rule("aten::searchsorted.Tensor", "aten::searchsorted.Scalar")
@@ -249,13 +251,13 @@ def _nonzero_static(dtype: Any, /, x: Any, *, size: int, fill_value: int = -1) -
     return jnp.stack(jnp.nonzero(x, size=size, fill_value=fill_value), -1)
 
 
-@rule("aten::take")  # of `put`'s gradient, too; PyTorch's decomposition reads values
+@rule("aten::take")  # also in the gradient of `put`; PyTorch's decomposition reads values
 def _take(dtype: Any, /, x: Any, index: Any) -> Any:
-    return x.reshape(-1)[index]  # from the end where an index is negative
+    return x.reshape(-1)[index]  # negative indices count from the end
 
 
 @rule("aten::put")
 def _put(dtype: Any, /, x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    place = x.reshape(-1).at[index.reshape(-1)]
+    target = x.reshape(-1).at[index.reshape(-1)]
     values = source.reshape(-1)
-    return (_summed(place, values) if accumulate else place.set(values)).reshape(x.shape)
+    return (_summed(target, values) if accumulate else target.set(values)).reshape(x.shape)

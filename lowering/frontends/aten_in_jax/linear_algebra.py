@@ -1,7 +1,7 @@
 """Decompositions of linear algebra into factorizations, in PyTorch.
 
-PyTorch's gradients of determinants take the factors of a matrix or of its transpose. This depends
-on the order of the matrix in memory, which these decompositions check too.
+PyTorch's gradients of determinants take the factors of a matrix or of its transpose, depending on
+the order of the matrix in memory, which these decompositions check too.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,12 +13,12 @@ from composites.registry.operators import overload
 from lowering.frontends.errors import ValueReadError
 
 _FULL_RANK = "gels"
-"""The driver of `torch.linalg.lstsq` that takes matrices to have full rank, as on CUDA."""
+"""The driver of `torch.linalg.lstsq` that assumes matrices of full rank, as on CUDA."""
 
 
 def _keeps_transposed_factors() -> bool:
     """Return whether `aten::_linalg_solve_ex` keeps the factors of the transpose, as in torch 2.9.
-    In torch 2.14 they are the factors of the matrix."""
+    In torch 2.14, it keeps the factors of the matrix."""
     matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
     factors = overload("aten::_linalg_solve_ex")(matrix, matrix)[1]
     return bool(factors[0, 0] == 2)  # the first pivot is the largest of a row, not of a column
@@ -58,8 +58,8 @@ def _linalg_lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor
 
 
 def _sign_of_exchanges(pivots: Tensor) -> Tensor:
-    places = torch.arange(1, pivots.size(-1) + 1, device=pivots.device)
-    return 1 - 2 * ((pivots != places).sum(-1) % 2)
+    positions = torch.arange(1, pivots.size(-1) + 1, device=pivots.device)
+    return 1 - 2 * ((pivots != positions).sum(-1) % 2)
 
 
 def _linalg_det(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -106,7 +106,7 @@ def linalg_lstsq(
     """See aten::linalg_lstsq: the solution, and the residuals if there are more rows than columns.
 
     Raises:
-        ValueReadError: `driver` is one that finds the rank, on which sizes of results depend.
+        ValueReadError: the driver computes the rank, on which sizes of results depend.
     """
     if driver not in (None, _FULL_RANK):
         raise ValueReadError(

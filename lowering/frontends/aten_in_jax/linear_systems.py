@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from lowering.frontends.aten_in_jax.factorizations import permutation_of
+from lowering.frontends.aten_in_jax.factorizations import row_order
 from lowering.frontends.aten_in_jax.table import linear_algebra_rule
 
 
@@ -64,7 +64,7 @@ def _lu_solve(
 
 
 def _solved(factors: Any, pivots: Any, b: Any, transposed: bool) -> Any:
-    permutation = permutation_of(pivots, factors.shape[-1])
+    permutation = row_order(pivots, factors.shape[-1])
     batch = jnp.broadcast_shapes(factors.shape[:-2], b.shape[:-2])
     permutation = jnp.broadcast_to(permutation, (*batch, permutation.shape[-1]))[..., None]
     b = jnp.broadcast_to(b, (*batch, *b.shape[-2:]))

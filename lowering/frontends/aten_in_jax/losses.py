@@ -1,8 +1,8 @@
 """Rules of losses whose forward has a result that only the backward takes.
 
-It differs between PyTorch's devices, and some decompositions of PyTorch read it. Here it equals
-torch_xla's, and no backward reads it: a kernel of the forward or of the backward then works beside
-a decomposition of the other, in programs of all frontends.
+This result differs between PyTorch's devices, and some decompositions of PyTorch read it. These
+rules return torch_xla's result, and no backward reads it: a kernel of the forward or the backward
+then works with a decomposition of the other, in programs of all frontends.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ def _nll_loss(
     weights = _weights(x, target, weight, ignore_index)
     label = jnp.expand_dims(jnp.where(target == ignore_index, 0, target), axis)
     taken = jnp.take_along_axis(x, label, axis, mode="clip").squeeze(axis)
-    # Where a target is ignored, the input may be infinite.
+    # The input of an ignored target may be infinite.
     losses = jnp.where(target == ignore_index, 0, -weights * taken)
     if reduction != NO_REDUCTION:
         losses = losses.sum()
@@ -56,12 +56,12 @@ def _nll_loss_backward(
 ) -> Any:  # fmt: skip
     axis = _classes(x)
     weights = _weights(x, target, weight, ignore_index)
-    of_each = -weights * grad
+    gradients = -weights * grad
     if reduction == MEAN:
-        of_each = of_each / weights.sum()
+        gradients = gradients / weights.sum()
     classes = lax.broadcasted_iota(target.dtype, x.shape, axis)
     is_label = (classes == jnp.expand_dims(target, axis)) & (classes != ignore_index)
-    return jnp.where(is_label, jnp.expand_dims(of_each, axis), 0)
+    return jnp.where(is_label, jnp.expand_dims(gradients, axis), 0)
 
 
 @rule_of_package("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction")
@@ -69,17 +69,17 @@ def _row_losses(
     dtype: Any, /, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any,
     ignore_index: int, size: int, *_: Any,
 ) -> Any:  # fmt: skip
-    """The cross entropy of each row. The logits of `size` rows are held, which a gradient computes
-    again. A target is a class, or has the probability of each."""
+    """The cross entropy of each row. The logits of `size` rows exist at once, and a gradient
+    computes them again. A target is a class, or the probabilities of all classes."""
     matrix, addend = _wide(weight).T, 0 if bias is None else bias
 
-    def of_row(row: Any) -> Any:
+    def row_loss(row: Any) -> Any:
         logs = jax.nn.log_softmax(_wide(row[0]) @ matrix + addend)
         if target.ndim > 1:
             return -(logs * row[1] * (1 if class_weight is None else class_weight)).sum()
         return _nll_loss([dtype] * 2, logs, row[1], class_weight, NO_REDUCTION, ignore_index)[0]
 
-    return lax.map(jax.checkpoint(of_row), (x, target), batch_size=size)
+    return lax.map(jax.checkpoint(row_loss), (x, target), batch_size=size)
 
 
 @rule_of_package("torch_nn::_linear_cross_entropy_batch_chunked")
@@ -87,7 +87,7 @@ def _linear_cross_entropy(
     dtypes: Any, /, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, reduction: str,
     ignore_index: int, _: float, size: int, *options: Any,
 ) -> Any:  # fmt: skip
-    """The loss, and the gradients of the operands that need them, as the last options say. PyTorch
+    """The loss, and the gradients of the operands for which the last options request them. PyTorch
     does not call the operator with label smoothing."""
     rest = class_weight, ignore_index, size
     rows = len(x) if target.ndim > 1 else _weights(x, target, *rest[:2]).sum()
@@ -103,12 +103,12 @@ def _linear_cross_entropy(
 
 
 def _classes(x: Any) -> int:
-    """The dimension of the classes. One sample may have no batch."""
+    """The dimension of the classes. A single sample may have no batch dimension."""
     return 1 if x.ndim > 1 else 0
 
 
 def _weights(x: Any, target: Any, weight: Any, ignore_index: int) -> Any:
-    """The weight of each target, which is 0 where it is ignored."""
+    """The weight of each target; 0 for an ignored target."""
     dtype = opmath_dtype(x.dtype)
     if weight is None:
         return (target != ignore_index).astype(dtype)

@@ -1,8 +1,8 @@
 """Decompositions of norms, in PyTorch.
 
-PyTorch's own decompositions compute mean and variance by `aten::var_mean`, which is a composite of
-its own. A norm is one composite, without others inside. The unbiased
-variance of batch norm's moving average is computed from the biased one in the order of
+PyTorch's own decompositions compute mean and variance by `aten::var_mean`, which is a separate
+composite. A norm is one composite, without nested composites. The unbiased variance of batch norm's
+moving average is computed from the biased variance in the order of
 `composites.operators.norms.train_batch_norm`, so that composites have the same bits.
 """
 
@@ -70,7 +70,7 @@ def native_batch_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See aten::native_batch_norm: the result, and mean and reciprocal deviation of the batch. In
-    training it writes to the moving averages."""
+    training, the moving averages are written."""
     parameters = per_channel(weight, input), per_channel(bias, input)
     if not training:
         assert running_mean is not None
@@ -96,20 +96,19 @@ def native_batch_norm(
 def batch_norm_in_one_type(
     input: Tensor, *arguments: Tensor | float | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`native_batch_norm` with statistics in the input's type, as torch_xla has them."""
+    """`native_batch_norm` with statistics in the input's type, as in torch_xla."""
     result, mean, reciprocal = native_batch_norm(input, *arguments)  # type: ignore[arg-type]
     return result, mean.to(input.dtype), reciprocal.to(input.dtype)
 
 
-OF_GRAPHS: Mapping[object, Callable[..., object]] = {
+FOR_GRAPHS: Mapping[object, Callable[..., object]] = {
     overload("aten::native_layer_norm"): native_layer_norm,
     overload("aten::native_group_norm"): native_group_norm,
     overload("aten::native_batch_norm"): native_batch_norm,
 }
-"""For the fx frontend. Statistics are in f32 beside a bf16 input, as PyTorch's meta kernels have
-them."""
-OF_ENTRIES: Mapping[object, Callable[..., object]] = {
+"""For the fx frontend. Statistics of a bf16 input are in f32, as in PyTorch's meta kernels."""
+FOR_ENTRIES: Mapping[object, Callable[..., object]] = {
     overload("aten::native_batch_norm"): batch_norm_in_one_type,
 }
-"""For entries as JAX functions. PyTorch's own decompositions of the other two are like torch_xla's
-there."""
+"""For entries as JAX functions, for which PyTorch's own decompositions of the other two norms agree
+with torch_xla."""

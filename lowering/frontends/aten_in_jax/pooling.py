@@ -58,10 +58,10 @@ class _Window:
         return lax.pad(x, as_type(value, x.dtype), widths)
 
     def parts(self, padded: Any) -> Iterator[Any]:
-        """For each place of a window, the elements at it of all windows."""
-        for place in itertools.product(*map(range, self.kernel)):
-            starts = [n * d for n, d in zip(place, self.dilation, strict=True)]
-            # Up to where the last window may begin, which is a sum of sizes also where they vary.
+        """For each position in a window, the elements of all windows at it."""
+        for position in itertools.product(*map(range, self.kernel)):
+            starts = [n * d for n, d in zip(position, self.dilation, strict=True)]
+            # The last window begins before these ends, which are sums of sizes even if they vary.
             ends = [
                 start + size - d * (k - 1)
                 for start, size, k, d in zip(
@@ -69,19 +69,19 @@ class _Window:
                 )
             ]
             ranges = zip(starts, ends, self.stride, strict=True)
-            yield padded[(..., *(slice(*one) for one in ranges))]
+            yield padded[(..., *(slice(*bounds) for bounds in ranges))]
 
 
 def _window(
     x: Any, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], ceil_mode: bool, rank: int,
 ) -> _Window:  # fmt: skip
-    def of_each(values: Sequence[int]) -> tuple[int, ...]:
+    def spread(values: Sequence[int]) -> tuple[int, ...]:
         return tuple(values) * rank if len(values) == 1 else tuple(values)
 
     return _Window(
-        tuple(x.shape[-rank:]), of_each(kernel), of_each(stride or kernel), of_each(padding),
-        of_each(dilation), ceil_mode,
+        tuple(x.shape[-rank:]), spread(kernel), spread(stride or kernel), spread(padding),
+        spread(dilation), ceil_mode,
     )  # fmt: skip
 
 
@@ -94,20 +94,19 @@ def _maximum(
     lowest = -np.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
     numbers = jnp.arange(math.prod(window.sizes)).reshape(window.sizes)
     values = jnp.stack(list(window.parts(window.padded(x, lowest))))
-    places = jnp.stack(list(window.parts(window.padded(numbers, -1))))
+    positions = jnp.stack(list(window.parts(window.padded(numbers, -1))))
     # The padding is never the maximum, even of a window of lowest values.
-    places = jnp.broadcast_to(
-        places.reshape(len(places), *[1] * (x.ndim - rank), *places.shape[1:]), values.shape
-    )
+    indices = positions.reshape(len(positions), *[1] * (x.ndim - rank), *positions.shape[1:])
+    positions = jnp.broadcast_to(indices, values.shape)
     best = jnp.max(values, 0)
-    first = jnp.argmax((places >= 0) & ((values == best) | jnp.isnan(values)), 0)
-    return best, jnp.take_along_axis(places, first[None], 0)[0]
+    first = jnp.argmax((positions >= 0) & ((values == best) | jnp.isnan(values)), 0)
+    return best, jnp.take_along_axis(positions, first[None], 0)[0]
 
 
 @rule_of_ranks("aten::max_pool{}d_with_indices_backward")
 @rule_of_ranks("aten::adaptive_max_pool{}d_backward")
 def _to_maximum(rank: int, dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
-    """The gradients at the places of the maxima, which are the last argument."""
+    """The gradients at the positions of the maxima, which are the last argument."""
     indices = rest[-1]
     outer, count = x.shape[:-rank], math.prod(x.shape[-rank:])
     rows = int(np.prod(outer))
@@ -128,7 +127,7 @@ def _average(
     if divisor_override:
         return total / divisor_override
     ones = jnp.ones(window.sizes, wide)
-    if count_include_pad:  # of the padding that was asked for, not of what the last window needs
+    if count_include_pad:  # the padding in the arguments, without that of the last window
         margin = [(p, p) for p in window.padding]
         inside = _Window(
             tuple(n + 2 * p for n, p in zip(window.sizes, window.padding, strict=True)),
@@ -176,7 +175,7 @@ def _adaptive_average_backward(rank: int, dtype: Any, /, grad: Any, x: Any) -> A
 
 @rule("aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
 def _adaptive_maximum(dtypes: Any, /, x: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
-    """The maximum of each part, and its place in the last dimensions."""
+    """The maximum of each part, and its position in the last dimensions."""
     rank, parts = len(sizes), x
     starts, widths = [], []
     for dim, size in enumerate(sizes, x.ndim - rank):
@@ -185,14 +184,14 @@ def _adaptive_maximum(dtypes: Any, /, x: Any, sizes: Sequence[int]) -> tuple[Any
         last = -(np.arange(1, size + 1) * -length // size) - 1
         widths.append(int((last - start).max()) + 1)
         starts.append(start.reshape(-1, *[1] * (x.ndim - 1 - dim)))
-        # The last element of a part that is shorter than others is repeated.
+        # The last element of a shorter part is repeated.
         inside = np.minimum(start[:, None] + np.arange(widths[-1]), last[:, None])
         parts = jnp.moveaxis(jnp.take(parts, inside, dim), dim + 1, -1)
     flat = lax.collapse(parts, x.ndim)
-    first = jnp.argmax(flat, -1)  # of a NaN, if there is one, which XLA:CPU's maxima may leave out
-    place = jnp.zeros((), jnp.int64)
+    first = jnp.argmax(flat, -1)  # of a NaN, if any, which XLA:CPU's maxima may ignore
+    position = jnp.zeros((), jnp.int64)
     for start, inside, length in zip(
         starts, jnp.unravel_index(first, widths), x.shape[-rank:], strict=True
     ):
-        place = place * length + start + inside
-    return jnp.take_along_axis(flat, first[..., None], -1)[..., 0], place
+        position = position * length + start + inside
+    return jnp.take_along_axis(flat, first[..., None], -1)[..., 0], position

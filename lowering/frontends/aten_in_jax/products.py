@@ -1,4 +1,4 @@
-"""Rules of products of matrices. Operands of a float type are multiplied in it, and summed in at
+"""Rules of products of matrices. Floats are multiplied in the operands' type, and summed in at
 least f32, as XLA does for PyTorch programs."""
 
 import string
@@ -57,7 +57,7 @@ def _grouped_product(
 
 
 def _groups(ends: Any, size: int) -> Any:
-    """For each group, which positions it has, from where the one before it ends."""
+    """For each group, a mask of its positions. A group begins at the end of the group before it."""
     positions = jnp.arange(size, dtype=ends.dtype)
     starts = jnp.concatenate([jnp.zeros_like(ends[:1]), ends[:-1]])
     return (starts[:, None] <= positions) & (positions < ends[:, None])
@@ -72,20 +72,20 @@ def _gradients_of_experts(
     dtypes: Any, /, rows: Any, weights: Any, ends: Any, gradient: Any
 ) -> tuple[Any, Any]:
     """The gradients of `rows` and `weights`."""
-    of_rows, of_weights = dtypes
+    rows_dtype, weights_dtype = dtypes
     return (
-        _grouped_product(of_rows, gradient, weights.swapaxes(1, 2), ends),
-        _grouped_product(of_weights, rows.T, gradient, ends),
+        _grouped_product(rows_dtype, gradient, weights.swapaxes(1, 2), ends),
+        _grouped_product(weights_dtype, rows.T, gradient, ends),
     )
 
 
 @rule("aten::_trilinear")
-def _trilinear(dtype: Any, /, one: Any, two: Any, three: Any, *expanded_and_summed: Any) -> Any:
-    """The sum of products of three arrays, as of `torch.nn.Bilinear`. Further arguments list the
-    dimensions of the product that each array lacks, and those that are summed."""
+def _trilinear(dtype: Any, /, a: Any, b: Any, c: Any, *expanded_and_summed: Any) -> Any:
+    """The sum of products of three arrays, as in `torch.nn.Bilinear`. Further arguments list the
+    dimensions of the product that each array lacks, and the dimensions that are summed."""
     *expanded, summed = expanded_and_summed[:4]
-    arrays = (one, two, three)
-    rank = one.ndim + len(expanded[0])
+    arrays = (a, b, c)
+    rank = a.ndim + len(expanded[0])
     letters = string.ascii_letters[:rank]
     has = ["".join(x for n, x in enumerate(letters) if n not in lacks) for lacks in expanded]
     kept = "".join(x for n, x in enumerate(letters) if n not in summed)

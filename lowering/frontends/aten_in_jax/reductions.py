@@ -1,4 +1,4 @@
-"""Rules of operators that reduce dimensions, and of scans and sorts along one."""
+"""Rules of operators that reduce dimensions, and of scans and sorts along one dimension."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ from lowering.frontends.aten_in_jax.table import Rule, rule
 
 
 def _axes(x: Any, dims: Any) -> tuple[int, ...]:
-    """Dimensions as PyTorch names them: no dimensions are all."""
+    """Dimensions as non-negative numbers; all dimensions if none are listed, as in PyTorch."""
     if dims is None or (not isinstance(dims, int) and not dims):
         return tuple(range(x.ndim))
     listed = (dims,) if isinstance(dims, int) else dims
@@ -22,7 +22,7 @@ def _axes(x: Any, dims: Any) -> tuple[int, ...]:
 
 
 def _axes_of_logic(x: Any, dims: Any) -> tuple[int, ...]:
-    """The axes of `any` and `all`, which reduce none if none is listed."""
+    """The axes of `any` and `all`, which reduce no axis if none is listed."""
     return () if isinstance(dims, list | tuple) and not dims else _axes(x, dims)
 
 
@@ -34,8 +34,7 @@ def _sum(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: An
 def _reduction(
     function: Callable[..., Any], axes: Callable[[Any, Any], Any] = _axes, *, wide: bool = False
 ) -> Rule:
-    """A reduction over the axes that dimensions name, in the type of the operand; if `wide`, in the
-    type of the result."""
+    """A reduction over axes, in the type of the operand; if `wide`, in the type of the result."""
 
     def run(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: Any) -> Any:
         return function(as_type(x, dtype) if wide else x, axes(x, dims), keepdims=keepdim)
@@ -55,11 +54,11 @@ rule("aten::argmax")(_reduction(jnp.argmax, lambda x, dim: dim))
 rule("aten::argmin")(_reduction(jnp.argmin, lambda x, dim: dim))
 
 
-def _extreme(function: Callable[..., Any], place: Callable[..., Any]) -> Rule:
-    """The extremes along one dimension, and the places where they are."""
+def _extreme(function: Callable[..., Any], find_index: Callable[..., Any]) -> Rule:
+    """The extremes along one dimension, and their indices."""
 
     def run(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
-        return function(x, dim, keepdims=keepdim), place(x, dim, keepdims=keepdim)
+        return function(x, dim, keepdims=keepdim), find_index(x, dim, keepdims=keepdim)
 
     return run
 
@@ -72,7 +71,7 @@ rule("aten::min.dim")(_extreme(jnp.min, jnp.argmin))
 def _moments(
     dtypes: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[Any, Any]:
-    """Variance and mean, in f32 where `x` is f16 or bf16."""
+    """Variance and mean, in f32 if `x` is f16 or bf16."""
     x = x.astype(opmath_dtype(x.dtype))
     axes = _axes(x, dims)
     mean = jnp.mean(x, axes, keepdims=True)
@@ -97,11 +96,11 @@ rule("aten::std.correction")(
 
 
 def _scan(function: Callable[..., Any], whole: Callable[..., Any], neutral: int) -> Rule:
-    """A scan in the type of its result. Where the size is a symbol, JAX's scans are windows whose
-    size StableHLO's passes do not refine, so all positions are compared with each other.
+    """A scan in the type of its result. If the size is a symbol, JAX's scans are windows whose size
+    StableHLO's passes do not refine, so all positions are compared with each other.
 
     Args:
-        whole: reduces a dimension as the scan does.
+        whole: the reduction of a whole dimension.
         neutral: the number that does not change a result.
     """
 
@@ -110,8 +109,8 @@ def _scan(function: Callable[..., Any], whole: Callable[..., Any], neutral: int)
         if not (x.ndim and is_symbolic_dim(x.shape[axis])):
             return function(values, dim)
         last = jnp.moveaxis(values, axis, -1)[..., None, :]
-        places = jnp.arange(x.shape[axis])
-        seen = jnp.where(places <= places[:, None], last, jnp.asarray(neutral, dtype))
+        positions = jnp.arange(x.shape[axis])
+        seen = jnp.where(positions <= positions[:, None], last, jnp.asarray(neutral, dtype))
         return jnp.moveaxis(whole(seen, -1), -1, axis)
 
     return scan
@@ -134,8 +133,8 @@ def _running(function: Any, dtypes: Any, /, x: Any, dim: int) -> tuple[Any, Any]
         reached = jnp.where(seen, missing, wide == values)
     else:
         reached = wide == values
-    places = lax.cummax(jnp.where(reached, numbers, jnp.asarray(0, dtypes[1])), axis=axis)
-    return values, places
+    positions = lax.cummax(jnp.where(reached, numbers, jnp.asarray(0, dtypes[1])), axis=axis)
+    return values, positions
 
 
 rule("aten::cummax")(partial(_running, lax.cummax))
@@ -182,7 +181,7 @@ def _topk(
 ) -> Any:
     axis = dim % max(x.ndim, 1)
     is_real = x.ndim and x.dtype != jnp.bool_ and not jnp.issubdtype(x.dtype, jnp.unsignedinteger)
-    if is_real and not any(map(is_symbolic_dim, x.shape)):  # compilers have operators for it
+    if is_real and not any(map(is_symbolic_dim, x.shape)):  # compilers have operators for `top_k`
         return _greatest(dtypes, x, k, axis) if largest else _least(dtypes, x, k, axis)
     values, order = _sorted(dtypes, x, dim, largest)
     if not x.ndim:
@@ -208,7 +207,7 @@ def _least(dtypes: Any, /, x: Any, k: int, axis: int) -> Any:
 
 @rule("aten::median")
 def _median(dtype: Any, /, x: Any) -> Any:
-    """The median: the lower of two, and NaN if there is one."""
+    """The median: the lower of two middle values, or NaN if any value is NaN."""
     values = jnp.sort(x.reshape(-1))  # NaN comes last
     middle = values[(values.shape[0] - 1) // 2]
     if not jnp.issubdtype(dtype, jnp.floating):
@@ -233,19 +232,20 @@ def _nanmedian_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> A
     middle = jnp.broadcast_to(
         middle, [1 if n == dim % x.ndim else s for n, s in enumerate(x.shape)]
     )
-    medians = [jnp.take_along_axis(one, middle, dim) for one in (values, order)]
-    return medians if keepdim else [jnp.squeeze(one, dim) for one in medians]
+    medians = [jnp.take_along_axis(x, middle, dim) for x in (values, order)]
+    return medians if keepdim else [jnp.squeeze(median, dim) for median in medians]
 
 
 @rule("aten::kthvalue")
 def _kthvalue(dtypes: Any, /, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    results = [lax.index_in_dim(one, k - 1, dim % x.ndim) for one in _sorted(dtypes, x, dim, False)]
-    return results if keepdim else [jnp.squeeze(one, dim) for one in results]
+    ordered = _sorted(dtypes, x, dim, False)
+    results = [lax.index_in_dim(values, k - 1, dim % x.ndim) for values in ordered]
+    return results if keepdim else [jnp.squeeze(result, dim) for result in results]
 
 
 @rule("aten::mode")
 def _mode(dtypes: Any, /, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """The least of the most frequent values, and the last place that has it."""
+    """The smallest of the most frequent values, and its last index."""
     moved = jnp.moveaxis(x, dim, -1)
     counts = jnp.sum(moved[..., :, None] == moved[..., None, :], -1)
     most = counts == jnp.max(counts, -1, keepdims=True)
@@ -260,7 +260,7 @@ def _mode(dtypes: Any, /, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 @rule("aten::histc")
 def _histc(dtype: Any, /, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
-    """The number of values in each bin. Equal limits stand for the extremes of the values."""
+    """The number of values in each bin. Equal limits mean the extremes of the values."""
     values = x.reshape(-1)
     low, high = jnp.asarray(min, x.dtype), jnp.asarray(max, x.dtype)
     if min == max and values.size:
@@ -270,6 +270,6 @@ def _histc(dtype: Any, /, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -
     is_inside = (values >= low) & (values <= high)
     scaled = (values - low) * bins
     is_whole = jnp.issubdtype(x.dtype, jnp.integer)
-    place = scaled // (high - low) if is_whole else scaled / (high - low)
-    last = jnp.where(is_inside, jnp.minimum(place, bins - 1), 0).astype(jnp.int32)
-    return jnp.zeros(bins, dtype).at[last].add(is_inside.astype(dtype))
+    index = scaled // (high - low) if is_whole else scaled / (high - low)
+    index = jnp.where(is_inside, jnp.minimum(index, bins - 1), 0).astype(jnp.int32)
+    return jnp.zeros(bins, dtype).at[index].add(is_inside.astype(dtype))

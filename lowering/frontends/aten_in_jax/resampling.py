@@ -11,7 +11,7 @@ from lowering.frontends.aten_in_jax.table import NoRuleError, rule
 
 
 def _cubic(x: Any) -> Any:
-    """The cubic of PIL: a = -0.5."""
+    """The cubic kernel of PIL, with a = -0.5."""
     near = (1.5 * x - 2.5) * x * x + 1
     far = ((-0.5 * x + 2.5) * x - 4) * x + 2
     return np.where(x < 1, near, np.where(x < 2, far, 0))
@@ -20,8 +20,8 @@ def _cubic(x: Any) -> Any:
 def _weights(
     kernel: Callable[[Any], Any], size: int, result: int, corners: bool, scale: Any
 ) -> Any:
-    """The weight of each element of a dimension, for each element of the result. PyTorch does not
-    look at the scale of a dimension that keeps its size."""
+    """The weight of each element of a dimension, for each element of the result. PyTorch ignores
+    the scale of a dimension that keeps its size."""
     if size == result:
         return np.eye(size)
     if corners:

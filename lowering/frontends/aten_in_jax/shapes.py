@@ -1,4 +1,4 @@
-"""Rules of operators that move elements, and compute none."""
+"""Rules of operators that move elements without computing with them."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def _along(x: Any, dim: int, index: Any) -> Any:
 
 
 def _range(start: Any, end: Any, step: Any) -> slice:
-    whole = isinstance(end, int) and end >= 2**62  # PyTorch's last element
+    whole = isinstance(end, int) and end >= 2**62  # PyTorch's number for the end
     return slice(start, None if whole else end, step)
 
 
@@ -72,14 +72,14 @@ def _slice_scatter(
     step: Any = 1,
 ) -> Any:  # fmt: skip
     written, dim, source = _range(start, end, step), dim % x.ndim, as_type(source, dtype)
-    if not _is_known(start, end, x.shape[dim]):
+    if not _are_static(start, end, x.shape[dim]):
         return x.at[_along(x, dim, written)].set(source)
-    places = range(x.shape[dim])[written]
-    if step == 1:  # compilers for devices take few scatters
-        return lax.dynamic_update_slice_in_dim(x, source, places.start, dim)
-    mask = np.isin(np.arange(x.shape[dim]), places)
+    indices = range(x.shape[dim])[written]
+    if step == 1:  # device compilers support few scatters
+        return lax.dynamic_update_slice_in_dim(x, source, indices.start, dim)
+    mask = np.isin(np.arange(x.shape[dim]), indices)
     mask = mask.reshape([-1 if n == dim else 1 for n in range(x.ndim)])
-    return jnp.where(mask, _among_zeros(source, dim, places, x.shape[dim]), x)
+    return jnp.where(mask, _among_zeros(source, dim, indices, x.shape[dim]), x)
 
 
 @rule("aten::slice_backward")
@@ -87,23 +87,23 @@ def _slice_backward(
     dtype: Any, /, gradient: Any, sizes: Any, dim: int, start: Any, end: Any, step: Any
 ) -> Any:
     dim %= gradient.ndim
-    if not _is_known(start, end, sizes[dim]):
+    if not _are_static(start, end, sizes[dim]):
         return _slice_scatter(dtype, jnp.zeros(sizes, dtype), gradient, dim, start, end, step)
-    places = range(sizes[dim])[_range(start, end, step)]
-    return _among_zeros(gradient, dim, places, sizes[dim])
+    indices = range(sizes[dim])[_range(start, end, step)]
+    return _among_zeros(gradient, dim, indices, sizes[dim])
 
 
-def _is_known(*numbers: Any) -> bool:
-    """Return whether none of some sizes and positions varies."""
+def _are_static(*numbers: Any) -> bool:
+    """Return whether all sizes and positions are static."""
     return all(number is None or isinstance(number, int) for number in numbers)
 
 
-def _among_zeros(x: Any, dim: int, places: range, size: int) -> Any:
-    """An array of a size along a dimension, which has `x` at some places there, and zeros."""
+def _among_zeros(x: Any, dim: int, indices: range, size: int) -> Any:
+    """An array of zeros with `x` at `indices` of a dimension, which has `size` elements."""
     widths = [(0, 0, 0)] * x.ndim
     widths[dim] = (size, 0, 0)
-    if places:
-        widths[dim] = (places[0], size - places[-1] - 1, places.step - 1)
+    if indices:
+        widths[dim] = (indices[0], size - indices[-1] - 1, indices.step - 1)
     return lax.pad(x, jnp.zeros((), x.dtype), widths)
 
 
@@ -115,7 +115,7 @@ def _select(dtype: Any, /, x: Any, dim: int, index: Any) -> Any:
 @rule("aten::select_scatter")
 def _select_scatter(dtype: Any, /, x: Any, source: Any, dim: int, index: Any) -> Any:
     dim, source = dim % x.ndim, as_type(source, dtype)
-    if not _is_known(index, x.shape[dim]):
+    if not _are_static(index, x.shape[dim]):
         return x.at[_along(x, dim, index)].set(source)
     widened = jnp.expand_dims(source, dim)
     return lax.dynamic_update_slice_in_dim(x, widened, index % x.shape[dim], dim)
@@ -124,17 +124,17 @@ def _select_scatter(dtype: Any, /, x: Any, source: Any, dim: int, index: Any) ->
 @rule("aten::select_backward")
 def _select_backward(dtype: Any, /, gradient: Any, sizes: Any, dim: int, index: Any) -> Any:
     dim %= len(sizes)
-    if not _is_known(index, sizes[dim]):
+    if not _are_static(index, sizes[dim]):
         return _select_scatter(dtype, jnp.zeros(sizes, dtype), gradient, dim, index)
-    place = index % sizes[dim]
+    position = index % sizes[dim]
     widened = jnp.expand_dims(gradient, dim)
-    return _among_zeros(widened, dim, range(place, place + 1), sizes[dim])
+    return _among_zeros(widened, dim, range(position, position + 1), sizes[dim])
 
 
 @rule("aten::cat")
 def _cat(dtype: Any, /, tensors: Any, dim: int = 0) -> Any:
     rank = max(x.ndim for x in tensors)
-    kept = [as_type(x, dtype) for x in tensors if x.ndim == rank]  # vectors without elements
+    kept = [as_type(x, dtype) for x in tensors if x.ndim == rank]  # others are empty vectors
     return jnp.concatenate(kept, dim)
 
 

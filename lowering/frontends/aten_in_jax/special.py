@@ -24,7 +24,7 @@ _IN_F32: dict[str, Callable[..., Any]] = {
 
 
 def _in_f32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A rule in at least f32: JAX has some of these functions in no narrower type."""
+    """A rule in at least f32: JAX does not have some of these functions in narrower types."""
 
     def run(dtype: Any, /, *operands: Any) -> Any:
         wide = opmath_dtype(dtype)
@@ -46,7 +46,7 @@ _ERFCX = (
     2.868794893721236e-11, 1.945679119726222e-13, -9.653933704068946e-13, 3.237750865333358e-14,
     3.375801057668981e-14, -2.122269756482695e-15, -9.925291782323512e-16,
 )  # fmt: skip
-"""Chebyshev coefficients of `(1 + 2 x) * erfcx(x)` in `(x - 3.75) / (x + 3.75)`, from 0 on."""
+"""Chebyshev coefficients of `(1 + 2 x) * erfcx(x)` in `(x - 3.75) / (x + 3.75)`, for x >= 0."""
 
 
 @rule("prims::erfcx", "aten::special_erfcx")

@@ -15,7 +15,7 @@ def _identities(shape: tuple[int, ...], dtype: Any) -> Any:
 
 @linear_algebra_rule("aten::_linalg_eigh")
 def _eigh(dtypes: Any, /, x: Any, UPLO: str = "L", compute_v: bool = True) -> tuple[Any, Any]:
-    """One triangle of the operand is read. Eigenvalues ascend."""
+    """Read one triangle of the operand. Eigenvalues ascend."""
     if not x.size:
         return jnp.zeros(x.shape[:-1], dtypes[0]), x if compute_v else jnp.zeros(0, x.dtype)
     vectors, values = lax.linalg.eigh(x, lower=UPLO.upper() == "L", symmetrize_input=False)
@@ -27,7 +27,7 @@ def _svd(
     dtypes: Any, /, x: Any, full_matrices: bool = False, compute_uv: bool = True, *,
     driver: str | None = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Singular values descend. `driver` names a routine of CUDA, and changes no numbers here."""
+    """Singular values descend. `driver` selects a routine of CUDA, and has no effect in JAX."""
     rows, columns = x.shape[-2:]
     count = min(rows, columns)
     batch = x.shape[:-2]

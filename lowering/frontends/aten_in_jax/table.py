@@ -23,7 +23,7 @@ LINEAR_ALGEBRA: set[Any] = set()
 
 
 class NoRuleError(UnsupportedCallError):
-    """A decomposition has an operator that no rule knows."""
+    """A decomposition has an operator without a rule."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -38,7 +38,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def rule_of_package(name: str) -> Callable[[Rule], Rule]:
-    """Register a rule for an operator that a package defines when it is imported, if ever."""
+    """Register a rule for an operator that a package defines if it is imported."""
 
     def register(function: Rule) -> Rule:
         _RULES_OF_PACKAGES[name] = function
@@ -49,7 +49,7 @@ def rule_of_package(name: str) -> Callable[[Rule], Rule]:
 
 def rule_of_ranks(name: str) -> Callable[[Rule], Rule]:
     """Register a rule for the operators of two and of three dimensions, such as
-    `aten::avg_pool{}d`. Their number is its first argument."""
+    `aten::avg_pool{}d`. The number of dimensions is the rule's first argument."""
 
     def register(function: Rule) -> Rule:
         for rank in (2, 3):
@@ -71,17 +71,17 @@ def linear_algebra_rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def has_rule(operator: Any) -> bool:
-    """Return whether an operator has a rule. Items of results need none."""
+    """Return whether an operator has a rule. `getitem` of results needs no rule."""
     if not hasattr(operator, "overloadpacket"):
         return True
     return operator in RULES or operator.name() in _RULES_OF_PACKAGES
 
 
-def rule_of(operator: Any) -> Rule:
+def find_rule(operator: Any) -> Rule:
     """The rule of an operator.
 
     Raises:
-        NoRuleError: there is none.
+        NoRuleError: the operator has no rule.
     """
     name = getattr(operator, "name", lambda: str(operator))()
     registered = RULES.get(operator) or _RULES_OF_PACKAGES.get(name)

@@ -1,27 +1,27 @@
 """The fx frontend: PyTorch programs without torch_xla, recorded as graphs of aten operators.
 
 Tensors of this frontend have no values. They are on PyTorch's device for backends outside PyTorch
-(dispatch key Lazy), under autograd, autocast and functionalization as those of any backend. Each
-operator below these is a node of a `torch.fx` graph, and rules written in JAX lower the graph.
+(dispatch key Lazy), below autograd, autocast and functionalization like those of any backend. Each
+operator that reaches the backend is a node of a `torch.fx` graph, which rules written in JAX lower.
 
 Needs a PyTorch in which a backend can be written in Python. Tested with torch 2.10 to 2.15.
-Importing this package imports neither torch nor jax. JAX programs have decompositions recorded by
-`apart`, whose tensors are on the CPU, with torch 2.9 too.
+Importing this package imports neither torch nor jax. `apart` records decompositions for JAX
+programs with tensors on the CPU, also with torch 2.9.
 
-| module | what it provides |
+| module | content |
 |---|---|
 | `frontend` | the parts below as one `Frontend` |
 | `device` | the device of traced tensors |
 | `capture` | traced tensors, and the graph that records what is computed with them |
 | `tensors` | types of tensors, and placeholders |
-| `sizes` | sizes that vary: PyTorch's symbols, and JAX's that they become |
+| `sizes` | sizes that vary: PyTorch's symbols, and the symbols of JAX that replace them |
 | `dispatcher` | kernels in PyTorch's dispatcher: stock kernels, and this project's overrides |
 | `graph` | composites inserted into the graph |
 | `lists`, `strides` | decompositions of `_foreach_` operators, and of views by strides |
-| `linear_algebra` | operators of which PyTorch has no description on the device `meta` |
+| `linear_algebra` | operators without a kernel in PyTorch for the device `meta` |
 | `flex_attention` | PyTorch's attention whose scores and mask are functions of positions |
-| `descriptions` | other operators of which it has none |
-| `autocast` | which operators `torch.autocast` casts |
+| `descriptions` | other operators without such a kernel |
+| `autocast` | the operators that `torch.autocast` casts |
 | `random` | the random number generator, whose state is an input of the program |
 | `decomposition` | a decomposition as a function of JAX arrays |
 | `aten_graph` | a decomposition as a graph of PyTorch's operators |
@@ -29,7 +29,7 @@ Importing this package imports neither torch nor jax. JAX programs have decompos
 | `recorder` | whole programs, recorded and lowered for exports |
 | `runner` | recorded calls, run with jax's CPU client |
 | `lower` | from nodes of a graph to a function of JAX arrays |
-| `apart` | functions of tensors as functions of JAX arrays, recorded apart from programs |
+| `apart` | functions of tensors as functions of JAX arrays, recorded outside of programs |
 | `derived` | rules of backward operators that JAX derives |
 | `stablehlo` | from such a function to the StableHLO of a program |
 | `sources` | the operator and the line of Python that an operation comes from |
@@ -39,7 +39,7 @@ EXTRA = "torch"
 """The extra of the package that installs what the frontend needs."""
 
 LAST_IMPORTED_MODULE = "lowering.frontends.fx.frontend"
-"""The composites that XLA_COMPOSITE_OP names are turned on when it has been imported."""
+"""The module after whose import the composites of XLA_COMPOSITE_OP are turned on."""
 
 DISPATCH_KEY = "Lazy"
 AUTOGRAD_KEY = "AutogradLazy"

@@ -1,4 +1,4 @@
-"""Functions of tensors as functions of JAX arrays, apart from the programs that are recorded."""
+"""Functions of tensors as functions of JAX arrays, recorded outside of programs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import NoRuleError
 from lowering.frontends.errors import ValueReadError
-from lowering.frontends.fx import (  # noqa: F401  (they add what replaces operators)
+from lowering.frontends.fx import (  # noqa: F401  (they register functions for operators)
     capture,
     creation,
     linear_algebra,
@@ -21,12 +21,12 @@ from lowering.frontends.fx import (  # noqa: F401  (they add what replaces opera
 )
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.lower import array_function
-from lowering.frontends.fx.sizes import of_arrays
+from lowering.frontends.fx.sizes import symbolize
 from lowering.frontends.protocols import Kernel
 
 
 class _WithoutReads(TorchFunctionMode):
-    """A context in which `one_hot` does not read its operand, as it does on the CPU."""
+    """A context in which `one_hot`, unlike on the CPU, does not read its operand."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -41,15 +41,15 @@ def record(
     kernels: Mapping[Any, Sequence[Kernel]] = MappingProxyType({}),
     further: Sequence[TracedTensor] = (),
 ) -> Callable[..., list[Any]]:
-    """Record a function of tensors. It becomes one of arrays, the operands that are present, which
-    returns tensors in one list.
+    """Record a function of tensors, and return it as a function of the present operands as arrays,
+    which returns its results in a list.
 
     Args:
-        function: returns tensors in any nesting; those that are None are left out.
-        operands: arrays, or other things with shape and dtype; None for an absent one. The function
-            gets tensors in their places, and None.
+        function: returns tensors in any nesting; results that are None are left out.
+        operands: arrays, or other objects with shape and dtype; None for an absent operand. The
+            function receives a tensor for each array, and None for an absent operand.
         kernels: record calls of some operators. Other operators are recorded as themselves if they
-            have rules, and else decomposed.
+            have rules, and otherwise decomposed.
         further: placeholders that kernels have made, which are further operands.
 
     Raises:
@@ -59,7 +59,7 @@ def record(
     present = [operand for operand in operands if operand is not None]
     writes = not any(map(torch_internals.decomposition_of, kernels))
     try:
-        with capture.apart(kernels, writes=writes), of_arrays([x.shape for x in present]) as shapes:
+        with capture.apart(kernels, writes=writes), symbolize([x.shape for x in present]) as shapes:
             inputs = [
                 capture.placeholder(torch.empty(shape, dtype=torch_dtype(x.dtype), device="meta"))
                 for x, shape in zip(present, shapes, strict=True)
@@ -72,4 +72,4 @@ def record(
             computed, read, _ = array_function(traced, [*inputs, *further], for_all=False)
     except ValueReadError as error:
         raise NoRuleError(str(error)) from error
-    return lambda *arrays: computed(*(arrays[place] for place in read))
+    return lambda *arrays: computed(*(arrays[position] for position in read))

@@ -18,8 +18,8 @@ from lowering.frontends.fx.regions import Subgraph, reached_nodes
 def aten_graph(
     outputs: Sequence[TracedTensor], inputs: Sequence[TracedTensor]
 ) -> torch.fx.Graph | None:
-    """The graph that computes outputs. None where something is computed by JAX alone, as random
-    numbers and control flow are, or from other inputs."""
+    """The graph that computes outputs; None if a value is computed from other inputs, or by JAX
+    alone, such as random numbers and control flow."""
     graph = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     for tensor in inputs:
@@ -47,7 +47,7 @@ def _is_of_pytorch(node: torch.fx.Node) -> bool:
 
 
 def without_operands(graph: torch.fx.Graph | None, count: int) -> torch.fx.Graph | None:
-    """A graph without its last operands, of which it reads no value, but may read the size."""
+    """A graph without its last operands, whose values it does not read, but whose sizes it may."""
     if graph is None:
         return None
     placeholders = graph.find_nodes(op="placeholder")

@@ -1,7 +1,7 @@
 """Autocast on the device of traced tensors.
 
-PyTorch leaves it to a backend which operators `torch.autocast` casts. Exports, and live programs of
-devices with their own memory, have the lists of CUDA; live programs of the CPU have those of the
+In PyTorch, each backend decides which operators `torch.autocast` casts. Exports, and live programs
+on devices with their own memory, use the lists of CUDA; live programs on the CPU use those of the
 CPU ("Autocast Op Reference" in PyTorch's documentation).
 """
 
@@ -23,9 +23,9 @@ from lowering.frontends.registration import register_at_key
 
 AUTOCAST_KEY = "AutocastIPU"
 _STATE = "ipu"
-"""PyTorch has no autocast of the device of traced tensors. It takes the state and the dispatch key
-of a device that no package registers any more; the key is added to the calls of a thread while
-autocast is on."""
+"""PyTorch has no autocast for the device of traced tensors. This module uses the state and the
+dispatch key of a device that no package registers any more; the key is added to the calls of a
+thread while autocast is on."""
 
 TO_LOWER_PRECISION = (
     "_convolution", "_convolution.deprecated", "_thnn_fused_gru_cell", "_thnn_fused_lstm_cell",
@@ -47,7 +47,7 @@ ON_THE_CPU_TO_LOWER_PRECISION = (
 ON_THE_CPU_TO_WIDEST = ("cat", "index_copy", "stack")
 """All other operators for which PyTorch has a kernel of autocast compute in f32."""
 
-_OF_LIBRARIES = {
+_LIBRARY_OPERATORS = {
     "_cudnn_rnn", "_scaled_dot_product_flash_attention", "cudnn_convolution",
     "cudnn_convolution_transpose", "mkldnn_rnn_layer",
 }  # fmt: skip
@@ -63,14 +63,13 @@ WITH_FLOAT32_RESULT: Mapping[str, int | None] = {
     "linalg_vector_norm": None, "log_softmax.int": 2, "prod": None, "prod.dim_int": None,
     "softmax.int": 2, "sum": None, "sum.dim_IntList": None,
 }  # fmt: skip
-"""The position of the argument `dtype`; None if it is a keyword. It is f32 unless the user says
-otherwise."""
+"""The position of the argument `dtype`, which is f32 by default; None if it is a keyword."""
 
 WITH_DTYPE = {
     "norm.Scalar": "norm.ScalarOpt_dtype",
     "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype",
 }
-"""The overload that takes a dtype, which is f32."""
+"""The overload that takes a dtype, which autocast sets to f32."""
 
 Redispatch = Callable[..., Any]
 Kernel = Callable[..., Any]
@@ -172,8 +171,8 @@ def _unsafe(*_: Any, **__: Any) -> Any:
 def _kernels(
     key: str, to_lower_precision: Sequence[str], to_widest: Sequence[str]
 ) -> dict[str, Kernel]:
-    """The autocast kernels of a type of device, by operator of aten. `key` is that of PyTorch's."""
-    names = torch_internals.operators_with_kernel(key) - _OF_LIBRARIES
+    """The autocast kernels of a device type, by operator of aten. `key` is its dispatch key."""
+    names = torch_internals.operators_with_kernel(key) - _LIBRARY_OPERATORS
     made: dict[str, Kernel] = {name: partial(_float32, _stock(name)) for name in names}
     for name in names.intersection(to_lower_precision):
         made[name] = partial(_lower_precision, _stock(name))
@@ -188,8 +187,8 @@ def _kernels_of_cuda() -> dict[str, Kernel]:
     made["binary_cross_entropy"] = _unsafe
     for name, position in WITH_FLOAT32_RESULT.items():
         made[name] = partial(_float32_result, _stock(name), position)
-    for name, other in WITH_DTYPE.items():
-        made[name] = partial(_with_dtype, _stock(other), _stock(name))
+    for name, with_dtype in WITH_DTYPE.items():
+        made[name] = partial(_with_dtype, _stock(with_dtype), _stock(name))
     return made
 
 
@@ -197,25 +196,25 @@ def _stock(name: str) -> Redispatch:
     return _below(overload(f"aten::{name}"))
 
 
-_CASTS_OF: ContextVar[str] = ContextVar("_CASTS_OF", default="cuda")
+_CAST_LISTS: ContextVar[str] = ContextVar("_CASTS_OF", default="cuda")
 """The type of device whose lists are used: `cpu` or `cuda`."""
 
 
-def casts_of(device_type: str) -> AbstractContextManager[None]:
+def with_cast_lists(device_type: str) -> AbstractContextManager[None]:
     """A context in which autocast follows PyTorch's lists for a type of device."""
-    return with_value(_CASTS_OF, "cpu" if device_type == "cpu" else "cuda")
+    return with_value(_CAST_LISTS, "cpu" if device_type == "cpu" else "cuda")
 
 
 @cache
 def define_casts() -> object:
     """Register the kernels that cast. They stay for the life of the process."""
-    of_cpu = _kernels("AutocastCPU", ON_THE_CPU_TO_LOWER_PRECISION, ON_THE_CPU_TO_WIDEST)
-    kernels = {"cpu": of_cpu, "cuda": _kernels_of_cuda()}
+    cpu_kernels = _kernels("AutocastCPU", ON_THE_CPU_TO_LOWER_PRECISION, ON_THE_CPU_TO_WIDEST)
+    kernels = {"cpu": cpu_kernels, "cuda": _kernels_of_cuda()}
     after = torch_internals.keys_after(torch_internals.parse_key(AUTOCAST_KEY))
 
     def call(name: str, keys: Any, *arguments: Any, **keywords: Any) -> Any:
-        kernel = kernels[_CASTS_OF.get()].get(name)
-        if kernel is None:  # autocast stays on for what the operator calls
+        kernel = kernels[_CAST_LISTS.get()].get(name)
+        if kernel is None:  # autocast stays on for operators that this one calls
             return overload(f"aten::{name}").redispatch(keys & after, *arguments, **keywords)
         return kernel(*arguments, **keywords)
 

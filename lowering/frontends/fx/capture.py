@@ -1,8 +1,9 @@
-"""Traced tensors, and the graph of aten operators that records what is computed with them.
+"""Traced tensors, and the graph of aten operators that records computations with them.
 
 A call reaches `__torch_dispatch__` below autograd and functionalization, so recorded operators
-write to no operand. A node is an operator with a rule in JAX (`lowering.frontends.aten_in_jax`).
-Other operators are decomposed at once, by this project or by PyTorch.
+do not write to operands. A node is an operator with a rule in JAX
+(`lowering.frontends.aten_in_jax`). Other operators are decomposed immediately, by this project or
+by PyTorch.
 """
 
 import threading
@@ -65,7 +66,7 @@ class TracedTensor(torch.Tensor):
 
 
 def _device() -> torch.device:
-    """The device of the traced tensors that are made now."""
+    """The device of new traced tensors."""
     return device() if current_apart() is None else torch.device("cpu")
 
 
@@ -74,10 +75,10 @@ def _device() -> torch.device:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """The recording of a function apart from programs."""
+    """The recording of a function outside of programs."""
 
     kernels: Mapping[Any, Sequence[Kernel]]
-    """Record calls of some operators. The last one of a list is current."""
+    """Functions that record calls of an operator. The last function of a list is current."""
     writes: bool
     """True if calls may write to tensors. Functionalization, which allows this, may decompose an
     operator of `kernels`."""
@@ -95,7 +96,7 @@ class Region:
     lifted: dict[torch.fx.Node, TracedTensor] = field(default_factory=dict)
     """The placeholders of nodes of the enclosing region, by node."""
     apart: Apart | None = None
-    """None for a part of a program."""
+    """The recording outside of programs; None for a part of a program."""
 
 
 LOCK = threading.RLock()
@@ -104,17 +105,17 @@ time waits while another thread exports. JAX lowers the export meanwhile, so bot
 if a decomposition of the export called the jitted function in which the entry is called."""
 
 _SHARED: list[Region] = []
-"""The regions that are recorded by all threads, the program first: autograd runs backward
-passes in threads of its own. Calls are added to the last one."""
+"""The regions that all threads record, starting with the program: autograd runs backward passes in
+its own threads. Calls are added to the last region."""
 
 
 @contextmanager
 def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
-    """A context in which calls with traced tensors are recorded, and operators that make tensors
-    make traced ones if asked for their device.
+    """A context in which calls with traced tensors are recorded, and operators that make tensors on
+    the device of traced tensors make traced tensors.
 
     Args:
-        graph: to which calls are added; by default that which is being recorded, or a new one.
+        graph: the graph to which calls are added; by default the current graph, or a new one.
     """
     outermost = not _SHARED
     if outermost:
@@ -133,9 +134,9 @@ def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
 
 @contextmanager
 def apart(kernels: Mapping[Any, Sequence[Kernel]], *, writes: bool) -> Iterator[None]:
-    """A context in which calls with traced tensors are recorded to a new graph, apart from all else
-    that is being recorded; see `Apart`. Traced tensors are of the CPU there, with the strides that
-    PyTorch's have, and so are those that calls make. No entry catches a call.
+    """A context in which calls with traced tensors are recorded to a new graph, separate from other
+    recordings; see `Apart`. Traced tensors in it, also those that calls make, are on the CPU, with
+    the strides of PyTorch's tensors. No entry catches a call.
     """
     with (
         LOCK,
@@ -144,16 +145,16 @@ def apart(kernels: Mapping[Any, Sequence[Kernel]], *, writes: bool) -> Iterator[
         torch_internals.without_saved_tensors_hooks(),
         torch_internals.without_checks_of_values(),
     ):
-        others, _SHARED[:] = _SHARED[:], [Region(torch.fx.Graph(), apart=Apart(kernels, writes))]
+        before, _SHARED[:] = _SHARED[:], [Region(torch.fx.Graph(), apart=Apart(kernels, writes))]
         try:
             with with_value(_WITH_LAYOUT, True):
                 yield
         finally:
-            _SHARED[:] = others
+            _SHARED[:] = before
 
 
 def current_apart() -> Apart | None:
-    """The recording of this thread apart from programs; None if it has none."""
+    """This thread's recording outside of programs; None if it has none."""
     current = _SHARED[0].apart if _SHARED else None
     return current if current is None or current.thread == threading.get_ident() else None
 
@@ -167,7 +168,7 @@ def region(operator: str) -> Iterator[Region]:
 
 
 @contextmanager
-def _region_of(tensor: TracedTensor) -> Iterator[None]:
+def _in_region(tensor: TracedTensor) -> Iterator[None]:
     """A context in which calls are recorded to the region that computes a tensor."""
     graphs = [region.graph for region in _SHARED]
     inner = graphs.index(tensor.node.graph) + 1 if tensor.node.graph in graphs else len(graphs)
@@ -183,12 +184,12 @@ def current_region() -> Region:
     """The region that is recorded.
 
     Raises:
-        ForeignDataError: none is.
+        ForeignDataError: no region is recorded.
     """
     if not _SHARED:
         raise ForeignDataError(
-            "a tensor of an export is used after the export; it has no values. Keep none of the"
-            " tensors that a module computes while it is exported"
+            "a tensor of an export is used after the export; it has no values. Keep no tensors that"
+            " a module computes while it is exported"
         )
     return _SHARED[-1]
 
@@ -205,7 +206,7 @@ def _inside(
     keywords: Mapping[str, Any],
 ) -> Any:
     """Make a call with a tensor that holds other tensors. Inner tensors are functional tensors.
-    Plain operands are not, because functionalization has unwrapped them, and it wraps the results.
+    Plain operands are not, because functionalization has unwrapped them, and wraps the results.
 
     Raises:
         UnsupportedCallError: a plain operand becomes part of a tensor that holds others.
@@ -227,9 +228,9 @@ def _inside(
 
 _TRANSPOSING = (torch.ops.aten.t.default, torch.ops.aten.transpose.int)
 _WITH_LAYOUT: ContextVar[bool] = ContextVar("_WITH_LAYOUT", default=False)
-"""True while a tensor that holds others is transposed. The inner tensors have the strides of
-transposed ones then, which a class such as torchao's `MXTensor` reads; other traced tensors have
-those of contiguous ones."""
+"""True while a tensor that holds other tensors is transposed. The inner tensors then have the
+strides of transposed tensors, which a class such as torchao's `MXTensor` reads; other traced
+tensors have those of contiguous tensors."""
 
 
 def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -244,18 +245,18 @@ def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
     varies = vary() and _is_on_cpu_of_varying_size(leaves, asked)
     if varies or (asked is not None and torch.device(asked).type == _device().type):
         made = called(func, arguments, keywords)
-        # Where all calls are functionalized, so are their results.
+        # If all calls are functionalized, the results are wrapped already.
         wrapped = (lambda tensor: tensor) if is_apart else torch_internals.functional
         return pytree.tree_map_only(TracedTensor, wrapped, made)
     return func(*arguments, **keywords)
 
 
 def _is_on_cpu_of_varying_size(leaves: Sequence[Any], asked: Any) -> bool:
-    """Return whether a call on the CPU takes a size that varies. A tensor of the CPU has values,
-    and one whose size varies can have none, so it becomes a traced one."""
-    places = {leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)}
-    places |= set() if asked is None else {torch.device(asked).type}
-    return places <= {"cpu"} and any(isinstance(leaf, torch.SymInt) for leaf in leaves)
+    """Return whether a call on the CPU takes a size that varies. A tensor on the CPU has values,
+    but a tensor whose size varies cannot have values, so it becomes a traced tensor."""
+    types = {leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)}
+    types |= set() if asked is None else {torch.device(asked).type}
+    return types <= {"cpu"} and any(isinstance(leaf, torch.SymInt) for leaf in leaves)
 
 
 def placeholder(described: torch.Tensor) -> TracedTensor:
@@ -278,11 +279,11 @@ def node(
     """Add a call of a function to the graph, and return its results.
 
     Args:
-        arguments: in any nesting of lists and tuples. Tensors with values become constants.
+        arguments: values in any nesting of lists and tuples. Tensors with values become constants.
         described: the results on the device `meta`: a tensor, or a list or tuple of tensors.
         operator: the operator's name, if the function is not the operator itself.
     """
-    args, named = pytree.tree_map_only(torch.Tensor, _node_of, (tuple(arguments), dict(keywords)))
+    args, named = pytree.tree_map_only(torch.Tensor, _as_node, (tuple(arguments), dict(keywords)))
     args, named = as_expressions((args, named))
     made = _described(current_region().graph.call_function(target, args, named), described)
     keep_source(made, operator)
@@ -290,9 +291,9 @@ def node(
         return TracedTensor(described, made)
     results = [
         None
-        if one is None
-        else TracedTensor(one, _described(made.graph.call_function(getitem, (made, place)), one))
-        for place, one in enumerate(described)
+        if item is None
+        else TracedTensor(item, _described(made.graph.call_function(getitem, (made, n)), item))
+        for n, item in enumerate(described)
     ]
     return results if isinstance(described, list) else tuple(results)
 
@@ -302,18 +303,18 @@ def _described(made: torch.fx.Node, described: Any) -> torch.fx.Node:
     return made
 
 
-def _node_of(tensor: torch.Tensor) -> torch.fx.Node:
+def _as_node(tensor: torch.Tensor) -> torch.fx.Node:
     if not isinstance(tensor, TracedTensor):
         return constant(tensor).node
     return lifted(tensor).node
 
 
 def lifted(tensor: TracedTensor) -> TracedTensor:
-    """A tensor as the current region has it: it is a placeholder there, if an enclosing region
-    computes it.
+    """A tensor for use in the current region: a placeholder of the region, if an enclosing region
+    computes the tensor.
 
     Raises:
-        ForeignDataError: no region computes it.
+        ForeignDataError: no region computes the tensor.
     """
     current_region()
     return _lifted(tensor, len(_SHARED) - 1)
@@ -322,8 +323,8 @@ def lifted(tensor: TracedTensor) -> TracedTensor:
 def _lifted(tensor: TracedTensor, depth: int) -> TracedTensor:
     if depth < 0:
         raise ForeignDataError(
-            f"a tensor of another export is used ({description(tensor)}); keep none of the tensors"
-            " that a module computes while it is exported"
+            f"a tensor of another export is used ({description(tensor)}); keep no tensors that a"
+            " module computes while it is exported"
         )
     region = _SHARED[depth]
     if tensor.node.graph is region.graph:
@@ -337,7 +338,7 @@ def _lifted(tensor: TracedTensor, depth: int) -> TracedTensor:
 
 
 def computed_in(tensor: torch.Tensor) -> torch.fx.Graph | None:
-    """The graph that computes a tensor as the user's program has it; None for one with values."""
+    """The graph that computes a tensor of the user's program; None for a tensor with values."""
     inner = torch_internals.without_writes(tensor)
     return inner.node.graph if isinstance(inner, TracedTensor) else None
 
@@ -345,13 +346,13 @@ def computed_in(tensor: torch.Tensor) -> torch.fx.Graph | None:
 # ---- calls ----
 
 KERNELS: dict[Any, list[Kernel]] = {}
-"""This project's kernels at the backend's key, by overload. The last one of a list is current."""
+"""This project's kernels at the backend's key, by overload. The last of a list is current."""
 
 FUNCTIONS: dict[Any, Kernel] = {}
-"""Functions of traced tensors in the place of operators. Modules of this package add theirs."""
+"""Functions of traced tensors that replace operators. Modules of this package add theirs."""
 
 OWN: dict[Any, Kernel] = {}
-"""Decompositions that look at the graph. Modules of this package add theirs."""
+"""Decompositions that read the graph. Modules of this package add theirs."""
 
 _READERS = frozenset(["aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"])
 _SAME = frozenset(
@@ -361,11 +362,11 @@ _SAME = frozenset(
         "lift_fresh", "lift_fresh_copy",
     )
 )  # fmt: skip
-"""Operators whose result has the values of their operand."""
+"""Operators that return the values of their operand."""
 
 
 def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """The results of a call that came out of autograd and functionalization."""
+    """The results of a call below autograd and functionalization."""
     apart = current_apart()
     kernels = (KERNELS if apart is None else apart.kernels).get(func)
     for leaf in pytree.tree_leaves((arguments, keywords)):
@@ -380,7 +381,7 @@ def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> 
         deferred = _DEFERRED[-1] if _DEFERRED else None
         if deferred is None or torch_internals.running_node() is None:
             raise
-        # Written in C++, the backward of an operator would end the process with this error (torch
+        # The backward of an operator written in C++ would end the process with this error (torch
         # 2.15.0: a destructor of the engine calls into Python while the error is set).
         deferred.append(error)
         described = describe(func, arguments, keywords)
@@ -388,8 +389,8 @@ def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> 
 
 
 _DEFERRED: list[list[Exception] | None] = []
-"""Errors of a backward pass, raised later. The last one counts; while it is None, errors are
-raised at once."""
+"""Lists of errors of backward passes, to be raised later. The last list is current; while it is
+None, errors are raised immediately."""
 
 
 @contextmanager
@@ -408,7 +409,7 @@ def errors_at_end() -> Iterator[None]:
 
 
 def errors_at_once() -> AbstractContextManager[object]:
-    """A context in which errors are raised where they happen, also in a backward."""
+    """A context in which errors are raised where they occur, also in a backward."""
     return with_last(_DEFERRED, None)
 
 
@@ -453,7 +454,7 @@ def _recorded(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
     described = describe(func, arguments, keywords)
     if not isinstance(described, torch.Tensor | tuple | list):
         raise ValueReadError(f"{func.name()} returns a {type(described).__name__}")
-    kept = {key: value for key, value in keywords.items() if key not in _OF_MEMORY}
+    kept = {key: value for key, value in keywords.items() if key not in _MEMORY_ARGUMENTS}
     made = node(func, arguments, kept, described)
     if keywords.get("memory_format") in _CHANNELS_LAST:
         made.node.meta[REORDERED] = True
@@ -461,11 +462,11 @@ def _recorded(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
 
 
 REORDERED = "reordered"
-"""The key under which `meta` of a node says that PyTorch keeps its result in another order, as with
-the channels last."""
+"""The key in `meta` of a node that marks results which PyTorch stores in another order, such as
+channels last."""
 
 ENCLOSING = "enclosing"
-"""The key under which `meta` of a placeholder has the node of the enclosing region that it is."""
+"""The key in `meta` of a placeholder for the node of the enclosing region that it represents."""
 
 _CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
@@ -474,8 +475,8 @@ def _is_mask(index: Any) -> bool:
     return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
 
 
-_OF_MEMORY = frozenset(["device", "layout", "pin_memory", "memory_format", "non_blocking"])
-"""Arguments that change the place of values, and not the values."""
+_MEMORY_ARGUMENTS = frozenset(["device", "layout", "pin_memory", "memory_format", "non_blocking"])
+"""Arguments that change the memory of results, but not their values."""
 
 
 def describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -506,7 +507,7 @@ def _same(func: Any, tensor: Any, memory_format: Any) -> TracedTensor:
     if memory_format is torch.contiguous_format:  # views of it depend on its strides
         described = described.contiguous()
     if memory_format not in _CHANNELS_LAST:
-        return TracedTensor(described, _node_of(tensor))
+        return TracedTensor(described, _as_node(tensor))
     made: TracedTensor = node(func, (tensor,), {}, described)
     made.node.meta[REORDERED] = True
     return made
@@ -516,8 +517,8 @@ def constant(tensor: torch.Tensor) -> TracedTensor:
     """A tensor with values as a constant of the graph.
 
     Raises:
-        ForeignDataError: it is large, or has no values.
-        NoRuleError: it is large, and the function is recorded apart from programs.
+        ForeignDataError: the tensor is large, or has no values.
+        NoRuleError: the tensor is large, and the function is recorded outside of programs.
     """
     described = f"{tensor.dtype} of shape {list(tensor.shape)}"
     try:
@@ -560,8 +561,8 @@ _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset
 
 
 def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    of_program = current_apart() is None
-    function = _decompositions(of_program).get(func) or torch_internals.decomposition_of(func)
+    in_program = current_apart() is None
+    function = _decompositions(in_program).get(func) or torch_internals.decomposition_of(func)
     if torch.Tag.dynamic_output_shape in func.tags:
         raise ValueReadError(f"the result of {func.name()} has a size that depends on values")
     if function is None and _makes_of_numbers(func, arguments, keywords):
@@ -577,17 +578,17 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
 def _makes_of_numbers(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Return whether a call makes a tensor of numbers, as `aten::hamming_window` does."""
     leaves = pytree.tree_leaves((arguments, keywords))
-    takes_others = any(isinstance(leaf, torch.Tensor | torch.SymInt) for leaf in leaves)
+    takes_tensors = any(isinstance(leaf, torch.Tensor | torch.SymInt) for leaf in leaves)
     is_random = torch.Tag.nondeterministic_seeded in func.tags
-    return "device" in keywords and not takes_others and not is_random
+    return "device" in keywords and not takes_tensors and not is_random
 
 
 @cache
-def _decompositions(of_program: bool) -> Mapping[Any, Kernel]:
-    of_pytorch = {**torch_internals.all_decompositions(), **quantize.decompositions()}
-    of_norms = norms.OF_GRAPHS if of_program else norms.OF_ENTRIES
-    ours = {**of_norms, **linear_algebra.DECOMPOSITIONS, **OWN}
-    return {**of_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
+def _decompositions(in_program: bool) -> Mapping[Any, Kernel]:
+    by_pytorch = {**torch_internals.all_decompositions(), **quantize.decompositions()}
+    for_norms = norms.FOR_GRAPHS if in_program else norms.FOR_ENTRIES
+    ours = {**for_norms, **linear_algebra.DECOMPOSITIONS, **OWN}
+    return {**by_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
 
 
 _FUNCTIONALIZE = torch_internals.parse_key(FUNCTIONALIZATION_KEY)
@@ -600,8 +601,8 @@ def _top_of_dispatch() -> DispatchState:
 
 @contextmanager
 def at_top() -> Iterator[None]:
-    """A context in which calls start at the top of the dispatcher, as a user's do, whatever this
-    thread is doing. No gradients are recorded."""
+    """A context in which calls start at the top of the dispatcher, like a user's calls, whatever
+    this thread is doing. No gradients are recorded."""
     apart = current_apart()
     is_functionalized = apart is not None and apart.writes
     with (
@@ -610,25 +611,25 @@ def at_top() -> Iterator[None]:
         describing(),
         capturing(),
         torch.no_grad(),
-        # PyTorch does this by itself on the device of programs, and not on the CPU.
+        # On the device of programs, PyTorch functionalizes by itself, but not on the CPU.
         torch_internals.including_key(_FUNCTIONALIZE) if is_functionalized else nullcontext(),
     ):
         yield
 
 
 def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Call a function with traced tensors that a call below functionalization has. The function may
+    """Call a function with the traced tensors of a call below functionalization. The function may
     take views, and write to tensors that it made.
 
-    If it writes to its operands, as `aten::native_batch_norm` does without saying so in its schema,
-    they keep the new values.
+    If the function writes to its operands, as `aten::native_batch_norm` does although its schema
+    does not say so, they keep the new values.
     """
     lent: list[tuple[TracedTensor, torch.Tensor]] = []
 
     def lend(tensor: torch.Tensor) -> torch.Tensor:
         if not isinstance(tensor, TracedTensor):
             return tensor
-        # Another tensor: the version that autograd checks goes with the tensor.
+        # A new tensor, because the version that autograd checks belongs to the tensor.
         lent.append(
             (tensor, torch_internals.functional(TracedTensor(tensor.described, tensor.node)))
         )
@@ -637,15 +638,15 @@ def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, 
     with at_top():
         args, named = pytree.tree_map_only(torch.Tensor, lend, (tuple(arguments), dict(keywords)))
         results = pytree.tree_map_only(torch.Tensor, traced, function(*args, **named))
-        for operand, other in lent:
-            if torch_internals.was_written(other):
-                operand.node = traced(other).node
+        for operand, functional in lent:
+            if torch_internals.was_written(functional):
+                operand.node = traced(functional).node
         return results
 
 
 def traced(tensor: torch.Tensor) -> TracedTensor:
-    """The traced tensor behind a tensor of the user's program, with all that was written to it."""
+    """The traced tensor behind a tensor of the user's program, after all writes to it."""
     before = torch_internals.without_writes(tensor) if len(_SHARED) > 1 else None
-    with _region_of(before) if isinstance(before, TracedTensor) else nullcontext():
+    with _in_region(before) if isinstance(before, TracedTensor) else nullcontext():
         inner = torch_internals.functionalized(tensor)
     return inner if isinstance(inner, TracedTensor) else constant(inner)

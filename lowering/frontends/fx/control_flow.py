@@ -2,9 +2,9 @@
 
 They become `jax.lax.cond`, `while_loop` and `scan`. A gradient is another call of the same
 operator, whose function recomputes the values that the gradient needs; the gradient of a `scan`
-runs from its last step to its first one. So gradients can be differentiated too.
+runs from its last step to its first. Gradients can therefore be differentiated too.
 
-torch.cond(…) -> the operator's kernel here -> functions as graphs -> a node with these graphs
+torch.cond(…) -> the operator's kernel -> functions as graphs -> a node with these graphs
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +60,7 @@ def _is_recorded(tensor: Tensor) -> bool:
 
 
 def product_of_type(operator: Callable[..., Tensor], dtype: torch.dtype, *operands: Any) -> Tensor:
-    """`out_dtype`, which takes an operator as control flow takes functions: products of int8 that
+    """`out_dtype`, which takes an operator like control flow takes functions: products of int8 that
     are summed in int32, as in dynamic quantization."""
     wide = [
         x.to(torch.promote_types(x.dtype, dtype)) if isinstance(x, Tensor) else x for x in operands
@@ -94,7 +94,7 @@ def cond(
             for branch in (true, false)
         )
         gradients = iter(cond(pred, true_backward, false_backward, (*inputs, *grads)))
-        return [next(gradients) if one else None for one in needed]
+        return [next(gradients) if is_needed else None for is_needed in needed]
 
     return first.nested(differentiable(emit, pull, [*tensors, *map(in_region, read)]))
 
@@ -109,8 +109,8 @@ def while_loop(
     """See torch._higher_order_ops.while_loop. It has no gradient.
 
     Raises:
-        ControlFlowError: it carries a number, a carried tensor changes its type, or a function
-            cannot be part of a program.
+        ControlFlowError: the loop carries a number, a carried tensor changes its type, or a
+            function cannot be part of a program.
     """
     for value in carried_inputs:
         if not isinstance(value, Tensor):
@@ -170,8 +170,8 @@ def mapped(
 def associative_scan(
     combine_fn: Callable[..., Any], xs: Sequence[Tensor], additional_inputs: Sequence[Any]
 ) -> Any:
-    """See torch._higher_order_ops.associative_scan: a scan that starts with the first elements, one
-    step for each further one."""
+    """See torch._higher_order_ops.associative_scan: a scan that starts with the first elements, and
+    has a step for each further element."""
 
     def step(*values: Any) -> Any:
         combined = combine_fn(*values)
@@ -200,9 +200,9 @@ def _scanned(
     types, rest = described[:carried], step.results[carried:]
     _check_types(operator, "init", types, "the carried values", step.results[:carried])
     inputs = [*operands, *map(in_region, step.read)]
-    # The gradient of each step starts with what was carried before it.
+    # The gradient of each step starts with the values carried before it.
     keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
-    stacked = [_described(one, (steps, *one.shape)) for one in [*rest, *(types if keep else [])]]
+    stacked = [_described(x, (steps, *x.shape)) for x in [*rest, *(types if keep else [])]]
     emit = partial(
         _node,
         operator,
@@ -227,15 +227,15 @@ def _scan_backward(
     outputs: Sequence[Tensor],
     grads: Sequence[Tensor],
 ) -> list[Tensor | None]:
-    """The gradients of a scan's inputs: a scan from the last step to the first one, which carries
-    the gradients of carried values, and the sums of the gradients of values that all steps read.
+    """The gradients of a scan's inputs: a scan from the last step to the first, which carries the
+    gradients of carried values, and the sums of the gradients of values that all steps read.
 
     Args:
         function: the function of one step.
-        step: the same, recorded.
-        carried: the number of tensors that it carries.
+        step: the recorded `function`.
+        carried: the number of tensors that the scan carries.
         rows: the number of tensors of which each step has a row.
-        outputs: at the end, what was carried before each step.
+        outputs: the results, then the values carried before each step.
     """
     count = len(step.results)
     init, xs, shared = inputs[:carried], inputs[carried:][:rows], inputs[carried + rows :]
@@ -250,13 +250,13 @@ def _scan_backward(
     grad_befores = list(compress(grads[count:], smooth))
     befores = outputs[count:]
 
-    def one(*values: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    def step_back(*values: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         parts = (grad_carried, grad_shared, grad_results, grad_befores, befores, xs, shared)
         after, sums, result, grad_before, before, row, fixed = _split(values, parts)
         rest = iter(after)
         every = [
-            next(rest) if one else torch.zeros_like(tensor)
-            for one, tensor in zip(smooth, before, strict=True)
+            next(rest) if is_smooth else torch.zeros_like(tensor)
+            for is_smooth, tensor in zip(smooth, before, strict=True)
         ]
         gradients = iter(backward(*before, *row, *fixed, *every, *result))
         carry = [grad + next(gradients) for grad in grad_before]
@@ -264,17 +264,17 @@ def _scan_backward(
         return [*carry, *(total + next(gradients) for total in sums)], grad_row
 
     reverse = [tensor.flip(0) for tensor in (*grad_results, *grad_befores, *befores, *xs)]
-    ends, grad_xs = _scanned(operator, one, [*grad_carried, *grad_shared], reverse, shared)
+    ends, grad_xs = _scanned(operator, step_back, [*grad_carried, *grad_shared], reverse, shared)
     end, row = iter(ends), iter(grad_xs)
     return [
-        *(next(end) if one else None for one in smooth),
+        *(next(end) if is_smooth else None for is_smooth in smooth),
         *(next(row).flip(0) if x.requires_grad else None for x in xs),
         *(next(end) if tensor.requires_grad else None for tensor in shared),
     ]
 
 
 def _split(values: Sequence[Tensor], parts: Sequence[Sequence[Any]]) -> list[Sequence[Tensor]]:
-    """Values in parts as long as others."""
+    """Split values into parts of the same lengths as `parts`."""
     rest = iter(values)
     return [list(islice(rest, len(part))) for part in parts]
 
@@ -290,14 +290,14 @@ def _node(
     described: Sequence[Tensor],
     keywords: Mapping[str, Any] | None = None,
 ) -> list[Tensor]:
-    """Add a node, and return its results as the user's program has them.
+    """Add a node, and return its results as tensors for the user's program.
 
     Args:
-        functions: become arguments of the rule, after the operands.
+        functions: the arguments of the rule after the operands.
     """
     tensors = pytree.tree_map_only(Tensor, capture.traced, list(operands))
     bodies = [function.body for function in functions]
-    # The rule gets functions that close over these. As arguments, they are computed before it.
+    # The rule gets functions that close over these values. As arguments, they are computed first.
     lifted = [outer for body in bodies for outer in body.lifted]
     arguments = [*tensors, lifted, *bodies]
     name = f"higher_order::{operator}"
@@ -328,14 +328,14 @@ def _loop_in_jax(
 def _scan_in_jax(
     dtypes: Any, init: Any, xs: Any, further: Any, lifted: Any, step: Function, *, keep: bool
 ) -> Any:
-    """The values that a scan carries at its end, the results of its steps, and, if they are kept,
-    the values carried before each step."""
+    """The values that a scan carries at its end, the results of its steps, and, if `keep`, the
+    values carried before each step."""
 
-    def one(carried: Any, row: Any) -> Any:
+    def run_step(carried: Any, row: Any) -> Any:
         results = step(*carried, *row, *further)
         return results[: len(init)], [*results[len(init) :], *(carried if keep else [])]
 
-    carried, stacked = jax.lax.scan(one, list(init), list(xs))
+    carried, stacked = jax.lax.scan(run_step, list(init), list(xs))
     return [*carried, *stacked]
 
 
@@ -348,7 +348,7 @@ RULES.update({rule: rule for rule in (_cond_in_jax, _loop_in_jax, _scan_in_jax)}
 def _on_tensors(
     values: Sequence[Any], *functions: Callable[..., Any]
 ) -> tuple[list[Tensor], list[Callable[..., Any]]]:
-    """The tensors among values, and functions of all of them as functions of these."""
+    """The tensors among values, and functions of all values as functions of the tensors."""
 
     def with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
         def with_tensors(*tensors: Tensor) -> Any:
@@ -363,27 +363,27 @@ def _on_tensors(
 
 
 def _described(tensor: Tensor, shape: Sequence[int] | None = None) -> Tensor:
-    """A tensor on the device `meta`, of the dtype of another one."""
+    """A tensor on the device `meta` with the dtype of `tensor`."""
     size = tuple(tensor.shape if shape is None else shape)
     return torch.empty(size, dtype=tensor.dtype, device="meta")
 
 
 def _without_repetition(functions: Sequence[RecordedFunction]) -> list[Tensor]:
-    return list({id(tensor): tensor for one in functions for tensor in one.read}.values())
+    return list({id(tensor): tensor for body in functions for tensor in body.read}.values())
 
 
 def _check_types(
-    operator: str, one: str, types: Sequence[Tensor], other: str, others: Sequence[Tensor]
+    operator: str, name: str, tensors: Sequence[Tensor], second: str, compared: Sequence[Tensor]
 ) -> None:
-    """Check that tensors have the same shapes and dtypes as others.
+    """Check that two sequences of tensors have the same shapes and dtypes.
 
     Raises:
-        ControlFlowError: they do not.
+        ControlFlowError: a shape or dtype differs.
     """
-    texts = [", ".join(map(_text, tensors)) or "nothing" for tensors in (types, others)]
+    texts = [", ".join(map(_text, listed)) or "nothing" for listed in (tensors, compared)]
     if texts[0] != texts[1]:
         raise ControlFlowError(
-            f"{operator}: {one} and {other} have different types: {texts[0]}, and {texts[1]};"
+            f"{operator}: {name} and {second} have different types: {texts[0]}, and {texts[1]};"
             " make their shapes and dtypes equal, as with .expand(…) and .to(…)"
         )
 

@@ -12,8 +12,8 @@ from lowering.frontends.fx.autocast import autocast, autocast_dtype
 from lowering.frontends.fx.regions import Replacing
 
 Pull = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]]
-"""Takes inputs, outputs and the gradients of the outputs, and returns the gradients of the inputs,
-or None for those that need none."""
+"""A function of inputs, outputs and the gradients of the outputs that returns the gradients of the
+inputs, or None for inputs that need no gradient."""
 
 
 def differentiable(
@@ -23,7 +23,7 @@ def differentiable(
 
     Args:
         emit: adds the node and returns its results.
-        inputs: the tensors that the results are computed from.
+        inputs: the tensors from which the results are computed.
     """
     if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)):
         return list(emit())
@@ -32,7 +32,7 @@ def differentiable(
 
 
 def is_differentiable(tensor: Tensor) -> bool:
-    """Return whether tensors of this dtype have gradients."""
+    """Return whether tensors of the dtype of `tensor` have gradients."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 
@@ -58,22 +58,22 @@ def gradient_function(
     read: Sequence[Tensor],
     needed: Sequence[bool],
 ) -> Callable[..., list[Tensor]]:
-    """The function that computes gradients of another one.
+    """The function that computes gradients of `function`.
 
     It takes the operands, the tensors that are read, and the gradients of the results, and returns
-    the gradients of those that need one.
+    the gradients of the operands and tensors that need one.
 
     Args:
         operands: the number of operands.
         read: the tensors that `function` reads besides its operands.
-        needed: for each operand and each tensor that is read, whether its gradient is needed.
+        needed: for each operand and each tensor that is read, True if its gradient is needed.
     """
     dtype = autocast_dtype()
 
     def gradients(*values: Tensor) -> list[Tensor]:
         again = torch.is_grad_enabled()
         inputs, grads = values[: len(needed)], values[len(needed) :]
-        leaves = [_leaf(tensor, one) for tensor, one in zip(inputs, needed, strict=True)]
+        leaves = [_leaf(tensor, needs) for tensor, needs in zip(inputs, needed, strict=True)]
         inner = {id(tensor): leaf for tensor, leaf in zip(read, leaves[operands:], strict=True)}
         with (
             torch.set_grad_enabled(True),
@@ -101,7 +101,7 @@ def gradient_function(
 
 
 def _leaf(tensor: Tensor, needed: bool) -> Tensor:
-    """A tensor of which a gradient can be computed, if it is `needed`."""
+    """A tensor that requires a gradient if `needed`."""
     if needed and tensor.requires_grad:
         return tensor
     return tensor.detach().requires_grad_(needed)

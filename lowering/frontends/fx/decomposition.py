@@ -1,11 +1,11 @@
-"""A decomposition that was traced: a function of JAX arrays."""
+"""A traced decomposition: a function of JAX arrays."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from lowering.frontends.fx.aten_graph import without_operands as without_operands_of
+from lowering.frontends.fx.aten_graph import without_operands as without_placeholders
 from lowering.frontends.jax.composite_call import reads
 from lowering.frontends.jax.internals import without_operands
 from lowering.stablehlo.run import enable_x64
@@ -16,8 +16,8 @@ class FxDecomposition:
     """See `lowering.frontends.protocols.TracedFunction`."""
 
     jaxpr: Any
-    """A closed jaxpr without constants, of all operands that are present and, if it draws random
-    numbers, of the generator's state."""
+    """A closed jaxpr without constants, of all present operands and, if it draws random numbers, of
+    the generator's state."""
     draws: int = 0
     graph: torch.fx.Graph | None = None
     """The same function in PyTorch's operators; see `lowering.frontends.fx.aten_graph`."""
@@ -32,4 +32,4 @@ class FxDecomposition:
         jaxpr = without_operands(self.jaxpr, kept, count)
         if jaxpr is None:
             return None
-        return replace(self, jaxpr=jaxpr, graph=without_operands_of(self.graph, count))
+        return replace(self, jaxpr=jaxpr, graph=without_placeholders(self.graph, count))

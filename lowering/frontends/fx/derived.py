@@ -12,13 +12,13 @@ from composites.registry.operators import overload
 from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.fx.apart import record
 
-_OF_SIZES = (
+_RESIZING = (
     "_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa", "_upsample_nearest_exact1d",
     "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_bicubic2d",
     "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d", "upsample_nearest2d",
     "upsample_nearest3d", "upsample_trilinear3d",
 )  # fmt: skip
-_OF_PADS = (
+_PADDING = (
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
     "replication_pad2d", "replication_pad3d",
 )  # fmt: skip
@@ -48,10 +48,10 @@ def _grid_sampled(
 ) -> Any:
     forward = overload("aten::grid_sampler_2d")
     gradients = _pulled(lambda x, g: forward(x, g, mode, padding, corners), [x, grid], grad)
-    return [one if asked else None for one, asked in zip(gradients, mask, strict=True)]
+    return [grad if asked else None for grad, asked in zip(gradients, mask, strict=True)]
 
 
-for _names, _rule in ((_OF_SIZES, _resized), (_OF_PADS, _padded)):
+for _names, _rule in ((_RESIZING, _resized), (_PADDING, _padded)):
     for _name in _names:
         RULES.setdefault(
             overload(f"aten::{_name}_backward"), partial(_rule, overload(f"aten::{_name}"))

@@ -1,5 +1,5 @@
-"""Results of operators on the device `meta`, where PyTorch does not describe them: torch.compile
-traces with tensors that have no values."""
+"""Kernels for the device `meta` that PyTorch lacks: torch.compile traces with tensors that have no
+values."""
 
 from typing import Any
 

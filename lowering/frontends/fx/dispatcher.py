@@ -11,7 +11,7 @@ from composites.registry.operators import Operator, overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.fx import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY, capture
 from lowering.frontends.protocols import Kernel, Override, StockKernel
-from lowering.frontends.registration import OPERATOR_NAMESPACE, Place, keys_from
+from lowering.frontends.registration import OPERATOR_NAMESPACE, Stack, keys_from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +23,7 @@ class BackendOverride:
 
     def remove(self) -> None:
         kernels = capture.KERNELS.get(self.overload, [])
-        capture.KERNELS[self.overload] = [other for other in kernels if other is not self.kernel]
+        capture.KERNELS[self.overload] = [kernel for kernel in kernels if kernel is not self.kernel]
 
 
 class FxDispatching:
@@ -35,15 +35,15 @@ class FxDispatching:
 
     def __init__(self) -> None:
         self._stock: dict[tuple[str, str], StockKernel] = {}
-        self._places: dict[tuple[str, str], Place] = {}
+        self._stacks: dict[tuple[str, str], Stack] = {}
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
-        place = (operator.qualified, dispatch_key)
-        if place not in self._stock:
-            self._stock[place] = StockKernel(
+        stack = (operator.qualified, dispatch_key)
+        if stack not in self._stock:
+            self._stock[stack] = StockKernel(
                 self._call_boxed(operator, dispatch_key), keys_from(self, dispatch_key)
             )
-        return self._stock[place]
+        return self._stock[stack]
 
     def _call_boxed(self, operator: Operator, dispatch_key: str) -> Callable[..., Any]:
         if dispatch_key == self.dispatch_key:
@@ -68,8 +68,8 @@ class FxDispatching:
         torch_internals.keep_dynamo_out(kernel)
         called = self.stock_kernel(operator, dispatch_key).call_boxed
         name = operator.qualified
-        place = Place(name, dispatch_key, with_keyset=True, stock=called, overload=called_overload)
-        return self._places.setdefault((name, dispatch_key), place).override(kernel)
+        stack = Stack(name, dispatch_key, with_keyset=True, stock=called, overload=called_overload)
+        return self._stacks.setdefault((name, dispatch_key), stack).override(kernel)
 
     def implement(self, name: str, kernel: Kernel) -> Override:
         def called(*arguments: Any, **keywords: Any) -> Any:
@@ -78,8 +78,8 @@ class FxDispatching:
         return _at_backend(overload(f"{OPERATOR_NAMESPACE}::{name}"), called)
 
     def tidy(self) -> None:
-        for place in self._places.values():
-            place.tidy()
+        for stack in self._stacks.values():
+            stack.tidy()
 
 
 def _at_backend(overload: Any, kernel: Kernel) -> BackendOverride:

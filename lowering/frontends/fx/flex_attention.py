@@ -1,10 +1,10 @@
 """`torch.nn.attention.flex_attention`: attention whose scores and mask are functions of positions.
 
-A call becomes `composites.operators.language_attention.attention`, where that entry is on and the
-graphs of the functions say what it computes: a causal mask and a window are attributes, as is
-`softcap * tanh(score / softcap)`; the rest of the mask, and numbers added to the scores, are its
-operand. Graphs are compared, and functions are never run. All other calls compute the functions for
-each pair of a query and a key, as eager PyTorch does.
+A call becomes `composites.operators.language_attention.attention` if that entry is on and the
+graphs of the functions have a form that it computes: a causal mask, a window and
+`softcap * tanh(score / softcap)` become attributes; the rest of the mask, and numbers added to the
+scores, become its operand. Graphs are compared, and functions are never run. All other calls
+compute the functions for each pair of a query and a key, as eager PyTorch does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WHOLE: ContextVar[bool] = ContextVar("_WHOLE", default=False)
 
 
 def kept_whole(whole: bool) -> AbstractContextManager[None]:
-    """A context in which other calls than composites stay as they are, for another compiler."""
+    """A context in which calls that are not composites stay as they are, for another compiler."""
     return with_value(_WHOLE, whole)
 
 
@@ -68,8 +68,8 @@ def flex_attention(
     score_mod_other_buffers: tuple[Any, ...] = (),
     mask_mod_other_buffers: tuple[Any, ...] = (),
 ) -> Any:
-    """See torch.ops.higher_order.flex_attention: the values, and of each row the logarithm of the
-    sum of exponentials and the largest score, in units of log(2)."""
+    """See torch.ops.higher_order.flex_attention: the values, and, for each row, the logarithm of
+    the sum of exponentials and the largest score, in units of log(2)."""
     mask_mod = block_mask[-1]
     is_on = hasattr(language_attention.attention, "__wrapped__")
     score = _traced(score_mod, scores=True) if is_on else None
@@ -102,16 +102,16 @@ def _scores(
     score_buffers: Any,
     mask_buffers: Any,
 ) -> Tensor:
-    """The scores that a softmax takes, `[N, Hq, L, S]`."""
+    """The operand of the softmax, `[N, Hq, L, S]`."""
     repeated = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
     scores = (query @ repeated.mT).to(opmath_type(query.dtype)) * scale
-    places = _places(scores.shape, query)
-    modified = torch_internals.on_positions(score_mod, places, score_buffers, scores)
-    visible = torch_internals.on_positions(mask_mod, places, mask_buffers)
+    positions = _positions(scores.shape, query)
+    modified = torch_internals.on_positions(score_mod, positions, score_buffers, scores)
+    visible = torch_internals.on_positions(mask_mod, positions, mask_buffers)
     return torch.where(visible, modified, -math.inf)
 
 
-def _places(sizes: Sequence[int], like: Tensor) -> list[Tensor]:
+def _positions(sizes: Sequence[int], like: Tensor) -> list[Tensor]:
     return [torch.arange(size, device=like.device) for size in sizes]
 
 
@@ -123,11 +123,11 @@ class _Rules:
     window: int | None
     softcap: float | None
     is_biased: bool
-    """Something is added to the scores."""
+    """True if numbers are added to the scores."""
     rest: tuple[fx.Node, ...]
     """Further conditions on a query and a key."""
     has_empty_rows: bool
-    """A query may attend to no key. Its values are zeros; `attention` has the mean of all."""
+    """True if a query may attend to no key. Its values are zeros; `attention` returns the mean."""
 
 
 def _attention(
@@ -142,8 +142,8 @@ def _attention(
     mask_buffers: Any,
 ) -> Tensor:
     def visible(module: fx.GraphModule) -> Tensor:
-        places = _places(_read_sizes(module, 0, sizes), query)
-        return torch_internals.on_positions(module, places, mask_buffers)
+        positions = _positions(_read_sizes(module, 0, sizes), query)
+        return torch_internals.on_positions(module, positions, mask_buffers)
 
     sizes = (*query.shape[:3], key.shape[2])
     operand = visible(_only(mask, rules.rest)) if rules.rest else None
@@ -151,12 +151,12 @@ def _attention(
     if rules.is_biased:
         read = _read_sizes(score, 1, sizes)
         zeros = query.new_zeros(read, dtype=opmath_type(query.dtype))
-        places = _places(read, query)
-        bias = torch_internals.on_positions(score, places, score_buffers, zeros)
+        positions = _positions(read, query)
+        bias = torch_internals.on_positions(score, positions, score_buffers, zeros)
         is_finite = bias > -math.inf
         takes_part = takes_part & is_finite
         kept = is_finite if operand is None else operand & is_finite
-        # Not the lowest number: together with that of a causal mask it would be infinite.
+        # Half of the lowest number: its sum with that of a causal mask must be finite.
         operand = torch.where(kept, bias, torch.finfo(bias.dtype).min / 2)
     attended = language_attention.attention(
         query,
@@ -174,7 +174,7 @@ def _attention(
 
 
 def _read_sizes(module: fx.GraphModule, first: int, sizes: Sequence[int]) -> list[int]:
-    """The sizes of a function's values, of which those that it does not depend on are 1."""
+    """The sizes of a function's values; 1 for dimensions on whose position it does not depend."""
     placeholders = module.graph.find_nodes(op="placeholder")[first : first + 4]
     read = [{_name(user) for user in node.users} - _WITHOUT_VALUES for node in placeholders]
     return [size if users else 1 for users, size in zip(read, sizes, strict=True)]
@@ -196,26 +196,26 @@ class _ModuleTracer(fx.Tracer):
 
 
 def _traced(function: Callable[..., Any], *, scores: bool) -> fx.GraphModule | None:
-    """The graph of a function, of scores or a mask; None if its Python needs the numbers."""
+    """The graph of a function of scores or a mask; None if its Python code reads values."""
 
-    def of_scores(score: Any, b: Any, h: Any, q: Any, kv: Any) -> Any:
+    def modify_score(score: Any, b: Any, h: Any, q: Any, kv: Any) -> Any:
         return function(score, b, h, q, kv)
 
-    def of_mask(b: Any, h: Any, q: Any, kv: Any) -> Any:
+    def is_visible(b: Any, h: Any, q: Any, kv: Any) -> Any:
         return function(b, h, q, kv)
 
     if isinstance(function, fx.GraphModule):
         return function
     tracer = _ModuleTracer()
     try:
-        graph = tracer.trace(of_scores if scores else of_mask)
-    except Exception:  # of the user's function, which may do anything with what it gets
+        graph = tracer.trace(modify_score if scores else is_visible)
+    except Exception:  # the user's function may do anything with its arguments
         return None
     return fx.GraphModule(tracer.root, graph)
 
 
 def _only(mask: fx.GraphModule, terms: Sequence[fx.Node]) -> fx.GraphModule:
-    """The graph of a mask of which some terms are left."""
+    """The graph of a mask with only `terms` of its conditions."""
     graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
     graph.graph_copy(mask.graph, copies)
     kept = [copies[term] for term in terms]
@@ -225,7 +225,7 @@ def _only(mask: fx.GraphModule, terms: Sequence[fx.Node]) -> fx.GraphModule:
 
 
 def _rules(score: fx.GraphModule, mask: fx.GraphModule, length: Any, keys: Any) -> _Rules | None:
-    """The meaning of graphs; None if `attention` does not have it."""
+    """The meaning of graphs; None if `attention` cannot express it."""
     bounded = _bounded(_result(score), score.graph.find_nodes(op="placeholder")[0])
     if bounded is None:
         return None
@@ -279,7 +279,7 @@ def _terms(value: Any) -> Iterator[Any]:
             yield from _terms(argument)
     elif name == "to" and len(arguments) == 2 and _is_device(arguments[1]):
         yield from _terms(arguments[0])
-    elif name != "new_ones":  # as a mask that is true everywhere begins
+    elif name != "new_ones":  # true everywhere
         yield value
 
 
@@ -288,11 +288,11 @@ def _is_device(value: Any) -> bool:
 
 
 _Form: TypeAlias = tuple[int, int, int]
-"""A sum: how often it has the position of the query, that of the key, and one."""
+"""A sum: the factors of the query's position and of the key's position, and a constant."""
 
 
 def _inequality(value: Any, positions: Mapping[fx.Node, _Form]) -> _Form | None:
-    """The sum that is not negative where a comparison of positions holds."""
+    """The sum that is at least 0 if and only if a comparison of positions holds."""
     name, arguments = _call(value)
     if name not in ("ge", "gt", "le", "lt") or len(arguments) != 2:
         return None
@@ -321,7 +321,7 @@ def _sum(a: _Form, b: _Form, sign: int, further: int = 0) -> _Form:
 
 
 def _bounded(value: Any, score: fx.Node) -> tuple[float | None, bool] | None:
-    """The bound of scores, and whether something is added to them; None for other functions."""
+    """The bound of scores, and True if numbers are added to them; None for other functions."""
     if value is score:
         return None, False
     name, arguments = _call(value)

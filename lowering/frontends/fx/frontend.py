@@ -3,7 +3,7 @@
 from functools import partial
 
 from composites.in_place import copy_each
-from lowering.frontends.fx import (  # noqa: F401  (they add what replaces operators)
+from lowering.frontends.fx import (  # noqa: F401  (they register functions for operators)
     creation,
     derived,
     descriptions,
@@ -24,10 +24,10 @@ from lowering.frontends.protocols import Frontend
 
 
 def make_frontend() -> Frontend:
-    """Make the frontend of this process. It keeps the stock kernels, so there must be only one.
+    """Make the frontend of this process. It keeps the stock kernels, so it must be made only once.
 
     Raises:
-        MissingPackageError: this PyTorch, or this process, cannot have the device.
+        MissingPackageError: this release of PyTorch, or this process, does not support the device.
     """
     define_casts()
     strides.define_operators()

@@ -1,4 +1,4 @@
-"""Linear algebra that PyTorch has no description of on the device `meta`, and checks of values."""
+"""Linear algebra without kernels in PyTorch for the device `meta`, and checks of values."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _WITH_CHECKS = ("LinalgEighBackward0", "LinalgSvdBackward0")
 
 
 def _lstsq(*arguments: Any, **keywords: Any) -> Any:
-    """`torch.linalg.lstsq` as on CUDA, where no size of a result depends on values."""
+    """`torch.linalg.lstsq` as on CUDA, where sizes of results do not depend on values."""
     return capture.from_top(linear_algebra.linalg_lstsq, arguments, keywords)
 
 
@@ -27,20 +27,20 @@ def _geqrf(tensor: capture.TracedTensor) -> Any:
 
 
 def _check(*arguments: Any, **keywords: Any) -> None:
-    """A check of values, which a program does not make, as of the classes in `one_hot`. Where a
-    factorization fails, its result is infinite or NaN."""
+    """Omit a check of values, such as of the classes in `one_hot`. If a factorization fails, its
+    result is infinite or NaN."""
 
 
 def _check_in_order(value: Any, message: str, token: Any) -> Any:
-    """The same for a check that keeps its place among others: it returns its token."""
+    """Omit a check that keeps its order among other calls, and return its token."""
     return token
 
 
 def _allclose(*arguments: Any, **keywords: Any) -> bool:
-    """The check for a loss that depends on the phase of complex vectors, which PyTorch refuses.
+    """Omit the check for losses that depend on the phase of complex vectors, which PyTorch refuses.
 
     Raises:
-        ValueReadError: it is a call of the module, whose result may choose a path.
+        ValueReadError: the module makes the call, and may branch on the result.
     """
     if torch_internals.running_formula() in _WITH_CHECKS:
         return True

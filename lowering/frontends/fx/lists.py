@@ -1,5 +1,5 @@
-"""Decompositions of operators on lists of tensors, `aten::_foreach_add` and the like: one call for
-each tensor. Optimizers and `torch.nn.utils.clip_grad_norm_` call them."""
+"""Decompositions of operators on lists of tensors, such as `aten::_foreach_add`: one call for each
+tensor. Optimizers and `torch.nn.utils.clip_grad_norm_` call these operators."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,8 +17,8 @@ _PREFIX = "aten::_foreach_"
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions for devices without kernels that read no values, by overload."""
     made: dict[Any, Callable[..., Any]] = {
-        overload("aten::_foreach_addcdiv.Tensor"): partial(_of_values, torch.true_divide),
-        overload("aten::_foreach_addcmul.Tensor"): partial(_of_values, torch.mul),
+        overload("aten::_foreach_addcdiv.Tensor"): partial(_with_factors, torch.true_divide),
+        overload("aten::_foreach_addcmul.Tensor"): partial(_with_factors, torch.mul),
         overload("aten::_foreach_copy"): _copied,
         overload("aten::_foreach_zero"): lambda tensors: list(map(torch.zeros_like, tensors)),
     }
@@ -34,14 +34,14 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return made
 
 
-def _of_values(
+def _with_factors(
     function: Callable[..., Any],
     tensors: Sequence[Any],
     firsts: Sequence[Any],
     seconds: Sequence[Any],
     factors: Any,
 ) -> list[Any]:
-    """The results of an operator such as addcmul, with a tensor of factors, one for each call."""
+    """The results of an operator such as addcmul, with a tensor that has a factor for each call."""
     lists = zip(tensors, firsts, seconds, factors.unbind(), strict=True)
     return [tensor + function(a, b) * factor for tensor, a, b, factor in lists]
 

@@ -14,7 +14,7 @@ import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype, torch_dtype
-from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA, rule_of
+from lowering.frontends.aten_in_jax.table import LINEAR_ALGEBRA, find_rule
 from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
@@ -23,7 +23,7 @@ from lowering.frontends.fx.sizes import in_jax, jax_symbols
 from lowering.frontends.jax.all_platforms import for_all_platforms
 
 _LITERAL = 16
-"""The largest count of numbers in a constant that is written as numbers."""
+"""The largest number of elements of a constant that is written as numbers."""
 
 
 def array_function(
@@ -33,27 +33,27 @@ def array_function(
     located: bool = False,
     for_all: bool = True,
 ) -> tuple[Callable[..., list[Any]], list[int], Sequence[torch.fx.Node]]:
-    """A function of JAX arrays that computes outputs; the positions of the inputs that it takes,
-    which are those that it reads; and its nodes.
+    """A function of JAX arrays that computes outputs; the positions of the inputs that it reads,
+    which are its arguments; and its nodes.
 
     Args:
-        located: whether what JAX traces for a node is in a scope of the node's number.
-        for_all: whether linear algebra is lowered for all platforms. It has no derivatives then.
+        located: trace each node in a JAX scope of the node's number.
+        for_all: lower linear algebra for all platforms. It then has no derivatives.
 
     Raises:
-        ForeignDataError: it reads an input of another graph.
+        ForeignDataError: the function reads an input of another graph.
     """
-    places = {tensor.node: place for place, tensor in enumerate(inputs)}
-    reached = reached_nodes([tensor.node for tensor in outputs], places)
-    read = sorted(places[node] for node in reached if node in places)
-    nodes = [node for node in reached if node not in places]
+    positions = {tensor.node: position for position, tensor in enumerate(inputs)}
+    reached = reached_nodes([tensor.node for tensor in outputs], positions)
+    read = sorted(positions[node] for node in reached if node in positions)
+    nodes = [node for node in reached if node not in positions]
     every = list(_with_inner(nodes))
     if any(node.op == "placeholder" for node in nodes):
         raise ForeignDataError(
-            "the module computes with a tensor of another export; keep none of the tensors that a"
-            " module computes while it is exported"
+            "the module computes with a tensor of another export; keep no tensors that a module"
+            " computes while it is exported"
         )
-    operands = [inputs[place].node for place in read]
+    operands = [inputs[position].node for position in read]
     numbers = {node: number for number, node in enumerate(every)} if located else {}
     evaluation = _Evaluation(numbers, jax_symbols(), for_all)
 
@@ -72,15 +72,15 @@ class _Evaluation:
     """The evaluation of nodes on arrays."""
 
     numbers: Mapping[torch.fx.Node, int]
-    """The numbers of scopes; see `lowering.frontends.fx.sources`. A node without one has no
+    """The numbers of scopes, see `lowering.frontends.fx.sources`; none for nodes without a
     scope."""
     symbols: Mapping[str, Any]
-    """JAX's symbols, by the name of PyTorch's."""
+    """JAX's symbols, by the names of PyTorch's symbols."""
     for_all: bool
     """See `array_function`."""
 
     def add(self, nodes: Sequence[torch.fx.Node], values: dict[torch.fx.Node, Any]) -> None:
-        """Add the values of nodes to those that they are computed from."""
+        """Add the values of nodes to `values`, which has the values of their operands."""
         for node in nodes:
             if node.op == "get_attr":
                 values[node] = _constant(node.meta["constant"])
@@ -117,20 +117,20 @@ class _Evaluation:
         return function
 
     def _result(self, node: torch.fx.Node, arguments: Any, keywords: dict[str, Any]) -> Any:
-        """The arrays that a node gives. Linear algebra of a program is lowered for all platforms:
-        it may run on another one than that on which it is exported, which has no LAPACK."""
+        """The arrays that a node returns. Linear algebra of a program is lowered for all platforms:
+        the program may run on a platform without LAPACK."""
         described = node.meta["val"]
         if node.target not in LINEAR_ALGEBRA or not self.for_all:
-            return _result_of(node.target, described, arguments, keywords)
+            return _run_rule(node.target, described, arguments, keywords)
         leaves, tree = jax.tree.flatten((arguments, keywords))
-        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+        positions = [n for n, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
 
-        def of_arrays(*arrays: Any) -> Any:
-            filled = dict(enumerate(leaves)) | dict(zip(places, arrays, strict=True))
+        def run(*arrays: Any) -> Any:
+            filled = dict(enumerate(leaves)) | dict(zip(positions, arrays, strict=True))
             positional, named = jax.tree.unflatten(tree, filled.values())
-            return _result_of(node.target, described, positional, named)
+            return _run_rule(node.target, described, positional, named)
 
-        return for_all_platforms(of_arrays)(*(leaves[place] for place in places))
+        return for_all_platforms(run)(*(leaves[position] for position in positions))
 
 
 def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
@@ -142,11 +142,11 @@ def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
                 yield from _with_inner(argument.nodes)
 
 
-def _result_of(target: Any, described: Any, arguments: Any, keywords: dict[str, Any]) -> Any:
+def _run_rule(target: Any, described: Any, arguments: Any, keywords: dict[str, Any]) -> Any:
     """The results of a node for arrays.
 
     Args:
-        described: the results as PyTorch describes them.
+        described: the results on PyTorch's device `meta`.
     """
     if target is getitem:
         return target(*arguments)
@@ -154,7 +154,7 @@ def _result_of(target: Any, described: Any, arguments: Any, keywords: dict[str, 
     scalar = _is_scalar_with_dims(target, arguments, keywords)
     if scalar:
         arguments, keywords = jax.tree.map(_as_vector, (arguments, keywords))
-    results = _cast(rule_of(target)(dtypes, *arguments, **keywords), dtypes)
+    results = _cast(find_rule(target)(dtypes, *arguments, **keywords), dtypes)
     return _shaped(results, described) if scalar else results
 
 
@@ -165,15 +165,15 @@ _DIMS = frozenset(["dim", "dims", "dim0", "dim1", "dimension"])
 def _is_scalar_with_dims(
     target: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> bool:
-    """Return whether a call names dimensions of an operand that has none. PyTorch takes it for a
-    vector of one element then, and the rules do not need to know."""
+    """Return whether a call names dimensions of an operand without dimensions. PyTorch treats the
+    operand as a vector of one element, which the rules then receive."""
     first = arguments[0] if arguments else None
     if getattr(first, "ndim", None) != 0:
         return False
     schema = getattr(target, "_schema", None)
-    for place, argument in enumerate(schema.arguments if schema is not None else ()):
+    for position, argument in enumerate(schema.arguments if schema is not None else ()):
         if argument.name in _DIMS:
-            at = arguments[place] if place < len(arguments) else argument.default_value
+            at = arguments[position] if position < len(arguments) else argument.default_value
             if keywords.get(argument.name, at) not in (None, [], ()):
                 return True
     return False
@@ -185,7 +185,7 @@ def _as_vector(value: Any) -> Any:
 
 def _shaped(results: Any, described: Any) -> Any:
     if isinstance(described, tuple | list):
-        return [_shaped(x, one) for x, one in zip(results, described, strict=True)]
+        return [_shaped(x, item) for x, item in zip(results, described, strict=True)]
     return results.reshape(tuple(described.shape))
 
 
@@ -203,7 +203,7 @@ def _cast(results: Any, dtypes: Any) -> Any:
 
 def _constant(tensor: torch.Tensor) -> Any:
     dtype = jax_dtype(tensor.dtype)
-    tensor = tensor.to(torch_dtype(dtype))  # 32 bits, where JAX has no 64-bit types
+    tensor = tensor.to(torch_dtype(dtype))  # 32 bits if JAX has no 64-bit types
     if tensor.numel() <= _LITERAL:
         return jnp.asarray(np.array(tensor.tolist(), dtype=dtype).reshape(tuple(tensor.shape)))
     bits = tensor.reshape(-1).view(torch.uint8).numpy()

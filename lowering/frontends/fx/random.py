@@ -4,9 +4,9 @@ Every random operator advances the state as torch_xla does, and draws from the n
 program is used in the same way whichever frontend has recorded it.
 
 The numbers are those of torch_xla 2.9, so that a kernel takes a call of `ptxla.dropout` whichever
-frontend has recorded it. Uniform numbers, integers and dropout have its bits; normal and
-exponential ones are equal but for roundings. XLA's DEFAULT generator differs between platforms, and
-from those of PyTorch's own devices.
+frontend has recorded it. Uniform numbers, integers and dropout have torch_xla's bits; normal and
+exponential numbers are equal except for roundings. XLA's DEFAULT generator differs between
+platforms, and from the generators of PyTorch's own devices.
 """
 
 import math
@@ -45,7 +45,7 @@ class _State:
 
 
 _STATES: list[_State] = []
-"""The last one is current. All threads share it, as they share the graph."""
+"""States, of which the last is current. All threads share them, as they share the graph."""
 
 
 def drawing_from(tensor: TracedTensor) -> AbstractContextManager[_State]:
@@ -55,7 +55,7 @@ def drawing_from(tensor: TracedTensor) -> AbstractContextManager[_State]:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A state that the program comes back to."""
+    """A state to which the program returns."""
 
     state: _State
     tensor: TracedTensor
@@ -79,7 +79,7 @@ def _write_state(kept: _Kept | None) -> None:
 
 
 def _own_state() -> _State | None:
-    """The current state, if this thread records, or autograd for it."""
+    """The current state, if this thread, or autograd on its behalf, records."""
     if not _STATES:
         return None
     records = _STATES[-1].thread == threading.get_ident()
@@ -105,8 +105,8 @@ def _current_state() -> _State:
     """The current state.
 
     Raises:
-        ControlFlowError: it is that of an enclosing region, in which it does not advance.
-        NoRuleError: there is none.
+        ControlFlowError: the state belongs to an enclosing region, where it would not advance.
+        NoRuleError: the function is recorded outside of programs.
     """
     if capture.current_apart() is not None:
         raise NoRuleError(
@@ -132,7 +132,7 @@ def _next() -> TracedTensor:
 
 
 def advanced(dtype: Any, /, state: Any) -> Any:
-    """The state that follows, an i64, as a rule of JAX."""
+    """The next state, an i64, as a rule of JAX."""
     return following(state)
 
 
@@ -141,13 +141,13 @@ _WIDTHS: dict[Any, Any] = {
     jnp.dtype("float32"): jnp.uint32,
     jnp.dtype("bfloat16"): jnp.uint8,
 }
-"""The random bits of a number."""
+"""The type of the random bits of a number, by the number's type."""
 
 
 def unit(dtype: Any, /, state: Any, shape: Sequence[int]) -> Any:
     """Numbers from 0 up to, but not including, 1, with as many random digits as the type has.
 
-    In bf16 these are 7, so that the numbers are multiples of 1/128. f16 has the numbers of bf16.
+    bf16 has 7 digits, so that the numbers are multiples of 1/128. f16 has the numbers of bf16.
     """
     drawn = jnp.dtype("bfloat16") if dtype == jnp.float16 else jnp.dtype(dtype)
     width, digits = _WIDTHS[drawn], jnp.finfo(drawn).nmant
@@ -156,8 +156,8 @@ def unit(dtype: Any, /, state: Any, shape: Sequence[int]) -> Any:
 
 
 def uniform(dtype: Any, /, state: Any, shape: Sequence[int], low: float, high: float) -> Any:
-    """Numbers from `low` up to, but not including, `high`. They are of f32 where the type is
-    narrower, and rounded: then `high` itself is possible, as with torch_xla."""
+    """Numbers from `low` up to, but not including, `high`. For narrower types, numbers of f32 are
+    rounded, so that `high` itself is possible, as with torch_xla."""
     wide = jnp.promote_types(dtype, jnp.float32)
     numbers = unit(wide, state, shape)
     if (low, high) == (0, 1):
@@ -167,8 +167,8 @@ def uniform(dtype: Any, /, state: Any, shape: Sequence[int], low: float, high: f
 
 
 def normal(dtype: Any, /, state: Any, shape: Sequence[int]) -> Any:
-    """Numbers of the standard normal distribution, in pairs along one dimension: the first even
-    one, or else the largest.
+    """Numbers of the standard normal distribution, in pairs along one dimension: the first with an
+    even size, otherwise the largest.
 
     Box and Muller, "A Note on the Generation of Random Normal Deviates" (1958).
     """
@@ -223,8 +223,8 @@ def _drawn(
     return capture.node(rule, operands, {}, blank)
 
 
-def _of_size(rule: Kernel, *arguments: float) -> Kernel:
-    """An operator with the size of its result as an argument."""
+def _sized(rule: Kernel, *arguments: float) -> Kernel:
+    """An operator whose argument is the size of its result."""
 
     def draw(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> Any:
         return _drawn(rule, size, dtype or torch.get_default_dtype(), *arguments)
@@ -305,9 +305,9 @@ def _multinomial(
     if replacement and num_samples > 1:
         sums = weights.cumsum(-1)
         drawn = _drawn(uniform, (*self.shape[:-1], num_samples), weights.dtype, 0, 1)
-        places = torch.searchsorted(sums, drawn * sums[..., -1:], right=True)
-        return places.clamp(max=self.shape[-1] - 1)
-    # The first of several events, each with its rate.
+        indices = torch.searchsorted(sums, drawn * sums[..., -1:], right=True)
+        return indices.clamp(max=self.shape[-1] - 1)
+    # Draw the time of an event for each rate, and take the earliest.
     times = -torch.log1p(-_drawn(unit, self.shape, weights.dtype).clamp(min=2.0**-24))
     return (weights / times).topk(num_samples).indices
 
@@ -316,8 +316,8 @@ _INSIDE = float(np.float32(1e-5)), float(np.float32(1 - 1e-5))
 """The interval in which torch_xla draws the numbers whose logarithms it takes."""
 
 _OPERATORS: dict[str, Kernel] = {
-    "rand": _of_size(uniform, 0, 1), "rand_like": _like(uniform, 0, 1), "uniform": _uniform,
-    "randn": _of_size(normal), "randn_like": _like(normal), "randint.low": _randint,
+    "rand": _sized(uniform, 0, 1), "rand_like": _like(uniform, 0, 1), "uniform": _uniform,
+    "randn": _sized(normal), "randn_like": _like(normal), "randint.low": _randint,
     "randint": partial(_randint, 0), "randint_like.low_dtype": _like(integers),
     "randint_like": _like(integers, 0), "randperm": _randperm,
     "bernoulli": lambda self, **_: _from_probability(self, self),

@@ -25,8 +25,8 @@ from lowering.stablehlo import clean_passes, run_passes
 
 @contextmanager
 def device_offered() -> Iterator[None]:
-    """A context in which PyTorch serves the device of traced tensors as an accelerator: autocast,
-    states of random numbers, operators of lists. One thread is in it at a time."""
+    """A context in which PyTorch treats the device of traced tensors as an accelerator: autocast,
+    states of random numbers, operators of lists. One thread at a time is in this context."""
     with (
         capture.LOCK,
         states_offered(),
@@ -101,23 +101,21 @@ class FxRecording:
     ) -> LoweredGraph:
         seed = self._seed
         assert seed is not None, "a graph is lowered after it was recorded"
-        with capture.recording(seed.node.graph):  # views of what was written to are made now
+        with capture.recording(seed.node.graph):  # views of tensors that were written are made now
             results = [capture.traced(tensor) for tensor in outputs]
             operands = [*(capture.traced(tensor) for tensor in inputs), seed]
         function, read, nodes = array_function(results, operands, located=located)
-        types = [FxTensors.type_of(operands[place]) for place in read]
+        types = [FxTensors.tensor_type(operands[position]) for position in read]
         if located:
             located_module = sources.with_sources(lower_to_stablehlo(function, types), nodes)
             module = run_passes(located_module, clean_passes(), verify=False)
         else:
             module = program(function, types)
         parameters = tuple(
-            GraphParameter(
-                None if place == len(inputs) else place, FxTensors.type_of(operands[place])
-            )
-            for place in read
+            GraphParameter(None if n == len(inputs) else n, FxTensors.tensor_type(operands[n]))
+            for n in read
         )
-        return LoweredGraph(module, parameters, tuple(map(FxTensors.type_of, results)))
+        return LoweredGraph(module, parameters, tuple(map(FxTensors.tensor_type, results)))
 
 
 def _text(tensor: Any) -> str | None:

@@ -1,7 +1,7 @@
-"""The functions that operators of control flow take, as graphs of their own.
+"""The functions that operators of control flow take, as separate graphs.
 
-A function may read tensors of the program that are not its operands, as a branch that calls a layer
-reads the layer's parameters. These become placeholders of its graph.
+A function may read tensors of the program that are not its operands; a branch that calls a layer,
+for example, reads the layer's parameters. These tensors become placeholders of its graph.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -25,28 +25,28 @@ class Subgraph:
 
     inputs: tuple[torch.fx.Node, ...]
     lifted: Mapping[torch.fx.Node, torch.fx.Node]
-    """Further placeholders, by the nodes of the enclosing region that they are."""
+    """Further placeholders, by the nodes of the enclosing region that they represent."""
     nodes: tuple[torch.fx.Node, ...]
-    """The nodes that the results are computed from, in the order of recording."""
+    """The nodes from which the results are computed, in the order of recording."""
     results: tuple[torch.fx.Node, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedFunction:
-    """A function that was recorded."""
+    """A recorded function."""
 
     body: Subgraph
     results: tuple[torch.Tensor, ...]
-    """Descriptions on the device `meta`."""
+    """The results as tensors on the device `meta`."""
     structure: TreeSpec
-    """The structure of the function's results, and None in their places."""
+    """The structure of the function's results, including results that are None."""
     present: tuple[bool, ...]
-    """For each leaf of the structure, whether it is a tensor and not None."""
+    """For each leaf of the structure, True if it is a tensor and not None."""
     read: tuple[torch.Tensor, ...]
-    """The tensors of enclosing regions that the function reads, as the user's program has them."""
+    """The tensors of the user's program, from enclosing regions, that the function reads."""
 
     def nested(self, tensors: Iterable[torch.Tensor]) -> Any:
-        """Tensors in the nesting of the results."""
+        """Tensors in the structure of the results."""
         rest = iter(tensors)
         leaves = [next(rest) if present else None for present in self.present]
         return pytree.tree_unflatten(leaves, self.structure)
@@ -62,10 +62,10 @@ def record(
     """Record a function of tensors.
 
     Args:
-        operands: the tensors that it is called with.
+        operands: the tensors that the function is called with.
         operator: the operator that takes the function, for messages.
-        described: the tensors that the function gets, on the device `meta`, if these differ from
-            the operands; their order in memory is not known.
+        described: the function's arguments on the device `meta`, if they differ from the operands;
+            their order in memory is unknown.
 
     Raises:
         ControlFlowError: the function writes to a tensor that it did not make, or returns something
@@ -74,7 +74,7 @@ def record(
     enclosing = [capture.traced(operand) for operand in operands] if described is None else []
     with capture.region(operator) as region:
         inputs = [_input(tensor.described, tensor.node) for tensor in enclosing]
-        inputs += [_input(one, None) for one in described or []]
+        inputs += [_input(tensor, None) for tensor in described or []]
         lent = [_lent(*pair) for pair in zip(inputs, operands, strict=True)]
         closure = _Closure()
         with (
@@ -119,8 +119,7 @@ def record(
 def reached_nodes(
     outputs: Sequence[torch.fx.Node], inputs: Container[torch.fx.Node]
 ) -> list[torch.fx.Node]:
-    """The nodes from which outputs are computed, in the order of recording, with the inputs among
-    them."""
+    """The nodes from which outputs are computed, in the order of recording, including inputs."""
     nodes: set[torch.fx.Node] = set()
     pending = list(outputs)
     while pending:
@@ -133,7 +132,7 @@ def reached_nodes(
 
 
 def in_region(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor that replaces one for a call in the current region, or the tensor itself.
+    """The replacement of a tensor in the current region, or the tensor itself.
 
     PyTorch leaves the modes of a region while it calls an operator that takes functions.
     """
@@ -145,13 +144,13 @@ def in_region(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Replacing(TorchFunctionMode):
-    """A context in which calls in the current region get other tensors in the places of some."""
+    """A context in which tensors are replaced in calls of the current region."""
 
     def __init__(self, replaced: Mapping[int, torch.Tensor]) -> None:
         super().__init__()
         self.graph = capture.current_region().graph
         self.replaced = dict(replaced)
-        """The other tensors, by the `id` of those in whose places they are."""
+        """The replacements, by the `id` of the tensors that they replace."""
 
     def __enter__(self) -> "Replacing":
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -169,7 +168,7 @@ class Replacing(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def replacement(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor in whose place a call gets another one, or the tensor itself."""
+        """The replacement of a tensor in calls, or the tensor itself."""
         return self.replaced.get(id(tensor), tensor)
 
 
@@ -178,15 +177,15 @@ _MODES: list[Replacing] = []
 
 
 class _Closure(Replacing):
-    """A context in which a function that is recorded gets placeholders in the places of tensors of
-    enclosing regions."""
+    """A context in which placeholders replace tensors of enclosing regions for a function that is
+    recorded."""
 
     def __init__(self) -> None:
         super().__init__({})
         self.read: list[torch.Tensor] = []
-        """The tensors of enclosing regions."""
+        """The tensors of enclosing regions that were replaced."""
         self.lent: list[tuple[torch.Tensor, TracedTensor]] = []
-        """The tensors that the function gets in their places, and the placeholders."""
+        """The tensors that replace them for the function, and the placeholders."""
 
     def replacement(self, tensor: torch.Tensor) -> torch.Tensor:
         graph = capture.computed_in(tensor)
@@ -210,7 +209,7 @@ def _input(described: torch.Tensor, enclosing: torch.fx.Node | None) -> TracedTe
 
 
 def _lent(inner: TracedTensor, like: torch.Tensor) -> torch.Tensor:
-    """A placeholder as the user's function has it: a leaf, if a gradient of `like` is needed."""
+    """A placeholder as a tensor for the user's function: a leaf, if `like` requires a gradient."""
     lent = torch_internals.functional(TracedTensor(inner.described, inner.node))
     with torch_internals.untransformed():
         return lent.requires_grad_(like.requires_grad)

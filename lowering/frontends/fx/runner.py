@@ -25,20 +25,20 @@ def running(recording: FxRecording) -> "Iterator[FxRunningGraph]":
 
 
 class FxRunningGraph:
-    """See `lowering.frontends.protocols.RunningGraph`. Tensors that are placed are parameters of a
-    recorded graph, and their values are kept beside it."""
+    """See `lowering.frontends.protocols.RunningGraph`. Tensors that are placed become parameters of
+    a recorded graph, and their values are kept separately."""
 
     def __init__(self, recording: FxRecording) -> None:
         self._recording = recording
         self._placed: list[torch.Tensor] = []
-        self._given: list[Any] = []
+        self._arguments: list[Any] = []
         self._lowered: LoweredGraph | None = None
-        self._found: dict[int, torch.Tensor] = {}
+        self._results: dict[int, torch.Tensor] = {}
 
-    def place(self, tensor: torch.Tensor) -> torch.Tensor:
+    def put(self, tensor: torch.Tensor) -> torch.Tensor:
         self._placed.append(FxTensors.placeholder(tensor))
-        self._given.append(_array(tensor))
-        # A call may write to it, and the parameter stays as it is.
+        self._arguments.append(_array(tensor))
+        # A copy, because calls may write to the tensor but not to the parameter.
         return self._placed[-1].clone()
 
     @contextmanager
@@ -54,21 +54,21 @@ class FxRunningGraph:
     def run(self, tensors: Sequence[torch.Tensor]) -> None:
         lowered = self._lowered or self._recording.lower_graph(tensors, self._placed)
         arrays = [
-            np.int64(0) if parameter.operand is None else self._given[parameter.operand]
+            np.int64(0) if parameter.operand is None else self._arguments[parameter.operand]
             for parameter in lowered.parameters
         ]
         results = compile_module(lowered.module)(*arrays)
         for tensor, result in zip(tensors, results, strict=True):
-            self._found[id(tensor)] = _tensor(result, tensor.dtype)
+            self._results[id(tensor)] = _tensor(result, tensor.dtype)
 
     def values(self, tensor: torch.Tensor) -> torch.Tensor:
-        return self._found[id(tensor)]
+        return self._results[id(tensor)]
 
 
 def _array(tensor: torch.Tensor) -> Any:
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     bits = plain.reshape(-1).view(torch.uint8).numpy()
-    dtype = numpy_dtype(FxTensors.type_of(tensor).element_type)
+    dtype = numpy_dtype(FxTensors.tensor_type(tensor).element_type)
     return bits.view(dtype).reshape(tuple(tensor.shape)).copy()
 
 

@@ -1,10 +1,10 @@
-"""Sizes that vary while a program is recorded: PyTorch's symbols, and JAX's that they become.
+"""Sizes that vary in a recorded program: PyTorch's symbols, and the JAX symbols that replace them.
 
     the dimension batch  ->  SymInt s0, of which PyTorch computes shapes such as (2*s0, 8)
-                         ->  `batch` of `jax.export`, of which the recorded calls have (2*batch, 8)
+                         ->  `batch` of `jax.export`, with shapes such as (2*batch, 8)
 
-PyTorch decides with an example size if a symbol leaves a condition open, and keeps each decision as
-a guard. A program with a guard that does not hold for all sizes is refused.
+PyTorch decides a condition that depends on a symbol with an example size, and keeps each decision
+as a guard. A program with a guard that does not hold for all sizes is refused.
 """
 
 import ast
@@ -38,10 +38,10 @@ class _Sizes:
     scope: Any
     """JAX's scope of the symbols."""
     bounds: dict[str, tuple[int, int | None]] = field(default_factory=dict)
-    """The smallest and the largest size, by the name of JAX's symbol."""
-    of_pytorch: dict[str, Any] = field(default_factory=dict)
+    """The smallest and the largest size, by the name of JAX's symbol; None for no limit."""
+    pytorch_sizes: dict[str, Any] = field(default_factory=dict)
     """PyTorch's sizes, by the name of JAX's symbol."""
-    of_jax: dict[str, Any] = field(default_factory=dict)
+    jax_by_name: dict[str, Any] = field(default_factory=dict)
     """JAX's symbols, by the name of PyTorch's symbol."""
     written: dict[str, str] = field(default_factory=dict)
     """The text that messages show for a symbol, by the symbol's name."""
@@ -60,19 +60,19 @@ class _Sizes:
         if symbol is None:
             (symbol,) = jax.export.symbolic_shape(f"{name},", scope=self.scope)
         self.bounds[name] = (least, largest)
-        self.of_pytorch[name] = size
-        self.of_jax[torch_internals.text_of_size(size)] = symbol
+        self.pytorch_sizes[name] = size
+        self.jax_by_name[torch_internals.text_of_size(size)] = symbol
         return size
 
     def named(self, text: str) -> str:
-        """A text about PyTorch's symbols with the names of JAX's."""
-        return _renamed(text, {symbol: str(name) for symbol, name in self.of_jax.items()})
+        """A text in which the names of JAX's symbols replace those of PyTorch's."""
+        return _renamed(text, {symbol: str(name) for symbol, name in self.jax_by_name.items()})
 
     def check(self) -> None:
-        """Check what PyTorch has decided with the example sizes.
+        """Check the decisions that PyTorch made with the example sizes.
 
         Raises:
-            ExportError: it does not hold at some sizes.
+            ExportError: a decision does not hold at some sizes.
         """
         for guard in self.symbols.guards:
             text = self.named(guard.text)
@@ -86,14 +86,14 @@ class _Sizes:
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:
-    for name, other in names.items():
-        text = re.sub(rf"\b{name}\b", other, text)
+    for name, renamed in names.items():
+        text = re.sub(rf"\b{name}\b", renamed, text)
     return text
 
 
 def _failing_sizes(condition: str, bounds: Mapping[str, tuple[int, int | None]]) -> Any:
-    """Sizes within bounds at which a condition does not hold; None if there are none among the
-    small ones, those near numbers in the condition and their products, and the largest."""
+    """Sizes within bounds at which a condition does not hold; None if it holds at small sizes, at
+    sizes near numbers in the condition and their products, and at the largest size."""
     code = compile(condition, "<condition>", "eval")
     names = [name for name in bounds if name in code.co_names]
     numbers = {int(number) for number in re.findall(r"\b\d+\b", condition)} | {1}
@@ -112,7 +112,7 @@ def _failing_sizes(condition: str, bounds: Mapping[str, tuple[int, int | None]])
 
 
 _SMALL, _LARGE = 32, 2**31
-"""The number of small sizes that are tried, and the largest size where there are no bounds."""
+"""The number of small sizes that are tried, and the largest size without bounds."""
 
 _ADVICE = (
     "use one Dim for dimensions that are equal, give bounds of the sizes that it takes, as in"
@@ -120,7 +120,7 @@ _ADVICE = (
 )
 
 _CURRENT: list[_Sizes] = []
-"""The symbols of the program that is recorded, if it has some."""
+"""The symbols of the program that is recorded; empty if its sizes do not vary."""
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def symbolic(dimensions: Bounds) -> Iterator[Mapping[str, torch.SymInt]]:
     for name, (least, most) in dimensions.items():
         used.add(example := _example(least, most, used))
         sizes.add(name, example, least, most)
-    made = dict(sizes.of_pytorch)
+    made = dict(sizes.pytorch_sizes)
     try:
         with _recorded_with([sizes]):
             yield made
@@ -150,8 +150,8 @@ def symbolic(dimensions: Bounds) -> Iterator[Mapping[str, torch.SymInt]]:
 
 @contextmanager
 def _recorded_with(current: list[_Sizes]) -> Iterator[None]:
-    """A context in which a program with these symbols is recorded, if it has some."""
-    others, _CURRENT[:] = _CURRENT[:], current
+    """A context in which a program is recorded, with symbols unless `current` is empty."""
+    before, _CURRENT[:] = _CURRENT[:], current
     try:
         with ExitStack() as stack:
             if current:
@@ -160,16 +160,16 @@ def _recorded_with(current: list[_Sizes]) -> Iterator[None]:
                 stack.enter_context(torch_internals.python_kernels())
             yield
     finally:
-        _CURRENT[:] = others
+        _CURRENT[:] = before
 
 
 @contextmanager
-def of_arrays(shapes: Sequence[Sequence[Any]]) -> Iterator[list[tuple[Any, ...]]]:
-    """A context in which a function of arrays is recorded: their shapes, in which each size that is
-    a symbol in JAX is one in PyTorch.
+def symbolize(shapes: Sequence[Sequence[Any]]) -> Iterator[list[tuple[Any, ...]]]:
+    """A context in which a function of arrays is recorded; yields their shapes, with a symbol of
+    PyTorch for each symbol of JAX.
 
     Raises:
-        NoRuleError: PyTorch took a branch that depends on one.
+        NoRuleError: PyTorch took a branch that depends on a symbol.
     """
     symbols = dict.fromkeys(size for shape in shapes for size in shape if not isinstance(size, int))
     if not symbols:
@@ -187,7 +187,7 @@ def of_arrays(shapes: Sequence[Sequence[Any]]) -> Iterator[list[tuple[Any, ...]]
     for guard in sizes.symbols.guards:
         if not _is_inequality(guard.text):
             raise NoRuleError(
-                "the decomposition depends on a size that is a symbol here"
+                "the decomposition depends on a size that is symbolic in this program"
                 f" ({sizes.named(guard.text)}); write this size as a number"
             )
 
@@ -216,13 +216,13 @@ def vary() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A number that is computed from sizes, as an argument of a recorded call."""
+    """An argument of a recorded call: a number that is computed from sizes."""
 
     text: str
 
 
 def as_expressions(arguments: Any) -> Any:
-    """Arguments in which sizes are expressions, in any nesting. Other values stay."""
+    """Arguments, in any nesting, with sizes as expressions. Other values stay."""
     return pytree.tree_map(_as_expression, arguments) if _CURRENT else arguments
 
 
@@ -233,44 +233,44 @@ def _as_expression(value: Any) -> Any:
 
 
 def in_jax(value: Any, symbols: Mapping[str, Any] | None = None) -> Any:
-    """Sizes and expressions in any nesting as JAX has them. Other values stay.
+    """Convert sizes and expressions, in any nesting, to JAX's sizes. Other values stay.
 
     Args:
-        symbols: JAX's symbols, by the name of PyTorch's; by default those of the recorded program.
+        symbols: JAX's symbols, by the names of PyTorch's; by default those of the recorded program.
     """
     names = jax_symbols() if symbols is None else symbols
 
-    def as_jax_has_it(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         value = _as_expression(value)
         return _evaluated(value.text, names) if isinstance(value, Expression) else value
 
-    return pytree.tree_map(as_jax_has_it, value) if names else value
+    return pytree.tree_map(convert, value) if names else value
 
 
 def jax_symbols() -> Mapping[str, Any]:
-    """JAX's symbols in the recorded program, by the name of PyTorch's."""
-    return _CURRENT[-1].of_jax if _CURRENT else {}
+    """JAX's symbols in the recorded program, by the names of PyTorch's symbols."""
+    return _CURRENT[-1].jax_by_name if _CURRENT else {}
 
 
 def describing() -> AbstractContextManager[Any]:
-    """A context in which operators compute the shapes of their results with symbols, too."""
+    """A context in which operators also compute the shapes of their results with symbols."""
     return torch_internals.python_kernels() if _CURRENT else nullcontext()
 
 
 def in_pytorch(shape: Sequence[Any]) -> tuple[Any, ...]:
-    """A shape of JAX as PyTorch has it."""
+    """Convert a shape of JAX to a shape of PyTorch."""
     if not _CURRENT:
         return tuple(shape)
-    of_pytorch = _CURRENT[-1].of_pytorch
+    pytorch_sizes = _CURRENT[-1].pytorch_sizes
     return tuple(
-        size if isinstance(size, int) else _evaluated(str(size).replace("^", "**"), of_pytorch)
+        size if isinstance(size, int) else _evaluated(str(size).replace("^", "**"), pytorch_sizes)
         for size in shape
     )
 
 
 def own_shapes(shapes: Sequence[Sequence[Any] | None]) -> list[tuple[Any, ...] | None]:
-    """Shapes in which each size is one that a function knows from these shapes: a symbol that is
-    alone a size, an expression of such symbols, or a new symbol for a size of other symbols."""
+    """Shapes whose sizes a function can compute from these shapes: a symbol that is itself a size,
+    an expression of such symbols, or a new symbol for a size of other symbols."""
     if not _CURRENT:
         return [None if shape is None else tuple(shape) for shape in shapes]
     alone = {str(in_jax(s)) for shape in shapes if shape is not None for s in shape}
@@ -291,13 +291,13 @@ def own_shapes(shapes: Sequence[Sequence[Any] | None]) -> list[tuple[Any, ...] |
 
 def _new(like: torch.SymInt, written: str) -> torch.SymInt:
     sizes = _CURRENT[-1]
-    name = next(n for k in itertools.count() if (n := f"size{k}") not in sizes.of_pytorch)
+    name = next(n for k in itertools.count() if (n := f"size{k}") not in sizes.pytorch_sizes)
     least, most = torch_internals.bounds_of(like)
     return sizes.add(name, torch_internals.example_of(like), max(least, 2), most, written)
 
 
 def _evaluated(text: str, names: Mapping[str, Any]) -> Any:
-    """The value of an expression, as PyTorch and JAX write those of sizes."""
+    """The value of an expression of sizes, as PyTorch and JAX write it."""
     return eval(text, {"__builtins__": {}, **_FUNCTIONS}, dict(names))
 
 

@@ -1,8 +1,8 @@
 """Sources of nodes: the operator, and the line of Python, as locations of operations.
 
 a call with traced tensors -> a node with its source     within `located`
-a node under JAX -> operations in a scope of its number
-operations -> the same with the sources of their nodes as locations
+a node traced by JAX -> operations in a scope of its number
+operations -> operations with the sources of their nodes as locations
 """
 
 import json
@@ -35,24 +35,24 @@ def located() -> AbstractContextManager[None]:
 
 
 def keep_source(node: torch.fx.Node, operator: str = "") -> None:
-    """Let a node that was just made keep its source, within `located`.
+    """Store the source of a new node in it, within `located`.
 
     Args:
         operator: the operator's name, if the node's function is not the operator itself.
     """
     if _LOCATED.get():
-        # No line of the module calls what is of gradients and of updates of optimizers.
-        node.meta[_SOURCE] = operator or _name_of(node.target), innermost_line(_stack())
+        # Operators of gradients and of updates of optimizers are called by no line of the module.
+        node.meta[_SOURCE] = operator or _operator_name(node.target), innermost_line(_stack())
 
 
 def calling_line() -> str:
-    """`file:line: ` of the line of the module that is running; empty if none is."""
+    """`file:line: ` of the line of the module that is running; empty if none is running."""
     line = innermost_line(_stack())
     return "" if line is None else f"{line[0]}:{line[1]}: "
 
 
 def scope(number: int) -> AbstractContextManager[Any]:
-    """A context in which operations that JAX traces belong to the node of a number."""
+    """A context in which the operations that JAX traces belong to the node with a number."""
     named: AbstractContextManager[Any] = jax.named_scope(f"{_NODE}{number}")
     return named
 
@@ -61,7 +61,7 @@ def with_sources(module: Module, nodes: Sequence[torch.fx.Node]) -> Module:
     """A module whose operations have the sources of nodes as locations, instead of JAX's own.
 
     Args:
-        nodes: by the numbers of their scopes.
+        nodes: the nodes, by the numbers of their scopes.
     """
     text = module.ir.operation.get_asm(enable_debug_info=True)
 
@@ -81,7 +81,7 @@ def with_sources(module: Module, nodes: Sequence[torch.fx.Node]) -> Module:
 
 
 def _stack() -> Iterator[tuple[str, int]]:
-    """The lines of files in Python, innermost first: code that was generated has no file."""
+    """The lines of Python files on the stack, innermost first; generated code has no file."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_filename.endswith(".py"):
@@ -89,6 +89,6 @@ def _stack() -> Iterator[tuple[str, int]]:
         frame = frame.f_back
 
 
-def _name_of(target: Any) -> str:
-    name = getattr(target, "name", None)  # of overloads, and not of functions
+def _operator_name(target: Any) -> str:
+    name = getattr(target, "name", None)  # a method of overloads; functions have none
     return str(name()).partition(".")[0] if callable(name) else str(target.__name__)

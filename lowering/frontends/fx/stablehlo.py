@@ -1,7 +1,7 @@
 """From a function of JAX arrays to the StableHLO of a program.
 
-JAX lowers the function, in which each composite is a primitive. Functions that JAX writes again for
-each call are written once, in the form of torch_xla's exports.
+JAX lowers the function, in which each composite is a primitive. Functions that JAX repeats for each
+call are written once, in the form of torch_xla's exports.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,8 +36,8 @@ _PASSES = (
 
 
 def program(function: Callable[..., list[Any]], operands: Sequence[TensorType]) -> Module:
-    """The StableHLO of a function, in which `clean` would only change names."""
+    """The StableHLO of a function; the pass `clean` would change only its names."""
     module = lower_to_stablehlo(function, operands, symbolic=sizes.vary())
-    # The lines of rules, which JAX notes, mean nothing to the reader of the program.
+    # Drop JAX's locations, which are lines of the rules and not of the program.
     bindings.run_pipeline(module.ir, "builtin.module(strip-debuginfo)")
     return run_passes(module, _PASSES, verify=False)

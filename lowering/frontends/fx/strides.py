@@ -1,5 +1,5 @@
-"""Decompositions of views by strides. A traced tensor has no memory. If its elements would be in
-order there, a view takes them by index."""
+"""Decompositions of views by strides. A traced tensor has no memory. If its elements would lie in
+order in memory, a view takes them by index."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -19,11 +19,11 @@ def as_strided(
     """See aten::as_strided.
 
     Raises:
-        NoKernelError: it is not known how `self` would lie in memory.
+        NoKernelError: the memory layout of `self` is unknown.
     """
-    # torch 2.9: the decomposition of native_group_norm, which is recorded apart from programs.
-    has_known_order = capture.current_apart() is not None or _is_mean_of_channels(self)
-    if has_known_order and _keeps_order(self, size, stride, storage_offset):
+    # torch 2.9: the decomposition of native_group_norm, which is recorded outside of programs.
+    is_in_order = capture.current_apart() is not None or _is_mean_of_channels(self)
+    if is_in_order and _keeps_order(self, size, stride, storage_offset):
         return self.reshape(tuple(size))
     _check_order(self)
     made = strided_view(self.reshape(-1), size, stride, storage_offset)
@@ -32,8 +32,8 @@ def as_strided(
 
 
 def _is_mean_of_channels(self: Tensor) -> bool:
-    """Return whether a tensor is the mean of each channel, as adaptive pooling to one element takes
-    it where channels are last. Its elements are in order."""
+    """Return whether a tensor is the mean of each channel, which adaptive pooling to one element
+    views by strides if channels are last. Its elements are in order."""
     name = getattr(capture.traced(self).node.target, "name", lambda: "")()
     return name == "aten::mean.dim" and all(size == 1 for size in self.shape[2:])
 
@@ -42,8 +42,8 @@ def strided_view(
     flat: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
 ) -> Tensor:
     """A view by strides of elements that lie in order."""
-    places = _places(flat, size, stride, storage_offset)
-    return flat.index_select(0, places).reshape(tuple(size))
+    indices = _view_indices(flat, size, stride, storage_offset)
+    return flat.index_select(0, indices).reshape(tuple(size))
 
 
 def as_strided_scatter(
@@ -59,8 +59,8 @@ def as_strided_scatter(
         NoKernelError: see `as_strided`.
     """
     _check_order(self)
-    places = _places(self, size, stride, storage_offset)
-    return self.reshape(-1).scatter(0, places, src.reshape(-1)).reshape(self.shape)
+    indices = _view_indices(self, size, stride, storage_offset)
+    return self.reshape(-1).scatter(0, indices, src.reshape(-1)).reshape(self.shape)
 
 
 def _keeps_order(
@@ -84,28 +84,28 @@ def _check_order(tensor: Tensor) -> None:
 def _is_in_order(node: torch.fx.Node) -> bool:
     """Return whether PyTorch keeps the elements in the order of the dimensions, as in an input.
 
-    Functionalization copies what PyTorch views, so strides do not say this.
+    Functionalization copies where PyTorch makes views, so strides do not show the order.
     """
     seen: set[torch.fx.Node] = set()
     pending = [node]
     while pending:
-        one = pending.pop()
-        if one.meta.get(capture.REORDERED):
+        current = pending.pop()
+        if current.meta.get(capture.REORDERED):
             return False
-        enclosing = one.meta.get(capture.ENCLOSING)
+        enclosing = current.meta.get(capture.ENCLOSING)
         pending.extend([] if enclosing is None else [enclosing])
-        if one in seen or one.op in ("placeholder", "get_attr"):
+        if current in seen or current.op in ("placeholder", "get_attr"):
             continue
-        seen.add(one)
-        name = getattr(one.target, "name", lambda: "")().partition(".")[0]
+        seen.add(current)
+        name = getattr(current.target, "name", lambda: "")().partition(".")[0]
         if name in _NEW:
             continue
         if name in _SAME_ORDER:
-            pending.append(one.all_input_nodes[0])
-        elif name in _KEEPING_FORMAT and one.meta["val"].dim() not in _WITH_CHANNELS:
+            pending.append(current.all_input_nodes[0])
+        elif name in _KEEPING_FORMAT and current.meta["val"].dim() not in _WITH_CHANNELS:
             continue
-        elif name in _KEEPING_FORMAT or torch.Tag.pointwise in getattr(one.target, "tags", ()):
-            pending.extend(one.all_input_nodes)
+        elif name in _KEEPING_FORMAT or torch.Tag.pointwise in getattr(current.target, "tags", ()):
+            pending.extend(current.all_input_nodes)
         else:
             return False
     return True
@@ -119,7 +119,7 @@ _NEW = frozenset(
         "scalar_tensor", "stack", "zeros",
     )
 )  # fmt: skip
-"""Operators whose results are in order, whatever their operands are."""
+"""Operators whose results are in order for all operands."""
 
 _SAME_ORDER = frozenset(
     f"aten::{name}"
@@ -129,24 +129,24 @@ _SAME_ORDER = frozenset(
         "squeeze_copy", "unsqueeze", "unsqueeze_copy", "view", "view_copy", "zeros_like",
     )
 )  # fmt: skip
-"""Operators whose results are in order if their first operands are. Of pointwise ones, all operands
-have to be."""
+"""Operators whose results are in order if their first operands are in order. For pointwise
+operators, all operands must be in order."""
 
 _KEEPING_FORMAT = frozenset(["aten::cat", "aten::constant_pad_nd"])
 _WITH_CHANNELS = (4, 5)
-"""Operators whose results of so many dimensions have their channels last if those of an operand are
-last. All other results of theirs are in order."""
+"""The numbers of dimensions for which results of these operators have their channels last if an
+operand has. All other results of these operators are in order."""
 
 
-def _places(
+def _view_indices(
     tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None
 ) -> Tensor:
-    """The index in the tensor of each element of the view."""
-    places = torch.full((), offset or 0, dtype=torch.int64, device=tensor.device)
+    """The index of each element of the view in the tensor."""
+    indices = torch.full((), offset or 0, dtype=torch.int64, device=tensor.device)
     for length, step in zip(size, stride, strict=True):
         numbers = torch.arange(length, device=tensor.device) * step
-        places = places.unsqueeze(-1) + numbers
-    return places.reshape(-1)
+        indices = indices.unsqueeze(-1) + numbers
+    return indices.reshape(-1)
 
 
 capture.OWN.update(
@@ -160,13 +160,13 @@ capture.OWN.update(
 @cache
 def define_operators() -> torch.library.Library:
     """Register operators for the device of traced tensors, for the life of the process:
-    `aten::as_strided_`, which changes the sizes of a tensor and which this device alone lacks
-    (torch 2.15.0), and `aten::one_hot`, of which PyTorch 2.10 reads the values there."""
+    `aten::as_strided_`, which changes the sizes of a tensor and which only this device lacks (torch
+    2.15.0), and `aten::one_hot`, for which PyTorch 2.10 reads the values on this device."""
     name = "aten::as_strided_"
-    of_others = torch.library.get_kernel(name, "CPU").call_boxed
+    cpu_kernel = torch.library.get_kernel(name, "CPU").call_boxed
 
     def kernel(keys: Any, *arguments: Any) -> Any:
-        return of_others(keys, *arguments)
+        return cpu_kernel(keys, *arguments)
 
     library = torch.library.Library("aten", "IMPL")
     library.impl("as_strided_", kernel, DISPATCH_KEY, with_keyset=True)

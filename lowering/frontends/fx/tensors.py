@@ -36,7 +36,7 @@ class FxTensors:
         return torch.compiler.is_dynamo_compiling() and is_compiled_here()
 
     @staticmethod
-    def type_of(tensor: torch.Tensor) -> TensorType:
+    def tensor_type(tensor: torch.Tensor) -> TensorType:
         type_ = tensor_type(tensor, "StableHLO")
         return replace(type_, shape=in_jax(type_.shape)) if vary() else type_
 
@@ -49,7 +49,7 @@ class FxTensors:
         return True
 
     @staticmethod
-    def sharding_of(tensor: torch.Tensor) -> str:
+    def sharding_text(tensor: torch.Tensor) -> str:
         return ""
 
     @staticmethod
@@ -66,12 +66,12 @@ class FxTensors:
 def traced_placeholder(
     like: torch.Tensor, shape: Sequence[Any] | None = None
 ) -> capture.TracedTensor:
-    """A placeholder as calls below functionalization have it.
+    """A placeholder for calls below functionalization.
 
     Args:
-        shape: that of the placeholder, if it differs.
+        shape: the shape of the placeholder, if it differs from that of `like`.
     """
-    FxTensors.type_of(like)
+    FxTensors.tensor_type(like)
     # Parameters of the program have no strides.
     size = tuple(like.shape if shape is None else shape)
     described = torch.empty(size, dtype=like.dtype, device="meta")

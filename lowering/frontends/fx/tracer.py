@@ -1,4 +1,4 @@
-"""Tracing a function with placeholders, which gives decompositions."""
+"""Tracing a function with placeholders, to get decompositions."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -100,7 +100,7 @@ class FxTracing:
         draws = state.draws if len(present) in read else 0
 
         def run(*arrays: Any) -> list[Any]:
-            return computed(*(arrays[place] for place in read))
+            return computed(*(arrays[position] for position in read))
 
-        types = [*map(FxTensors.type_of, present), *([SEED_TYPE] if draws else [])]
+        types = [*map(FxTensors.tensor_type, present), *([SEED_TYPE] if draws else [])]
         return FxDecomposition(lower_to_jaxpr(run, types), draws, aten_graph(traced, present))

@@ -1,9 +1,9 @@
-"""Linear algebra lowered to what XLA compiles for every platform.
+"""Linear algebra lowered to operations that XLA compiles for every platform.
 
 JAX calls LAPACK on CPUs and libraries of the device on GPUs, so that a program runs only where it
-was lowered. For platforms without such a library JAX has operations of StableHLO, loops, and XLA's
-own custom calls `Qr`, `ProductOfElementaryHouseholderReflectors` and `Eigh`, which every XLA
-expands.
+was lowered. For platforms without such a library, JAX uses operations of StableHLO, loops, and
+XLA's own custom calls `Qr`, `ProductOfElementaryHouseholderReflectors` and `Eigh`, which XLA
+expands on every platform.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ from jax.interpreters import mlir
 from lowering.frontends.jax import internals
 
 _ALL = "all platforms"
-"""A platform of which JAX has no rules but the one below, so that it takes its general ones."""
+"""A platform for which JAX has only the rule below, so that it uses its general rules."""
 _ROTATED = 256
-"""The largest matrix whose eigenvalues Jacobi rotations find. JAX has the same limit for TPUs."""
+"""The largest matrix whose eigenvalues Jacobi rotations compute. JAX has this limit for TPUs."""
 _CONFIGURATION = "1,1,100,1e-6"
 """The options of `Eigh`: the lower triangle is read, eigenvalues ascend, and after at most 100
-sweeps the part beside the diagonal has this size. All calls have the same: XLA takes calls on equal
-shapes for one (jaxlib 0.12), and has no other precision."""
+sweeps the part outside of the diagonal has this size. All calls have the same options: XLA treats
+calls on equal shapes as one (jaxlib 0.12), and has no other precision."""
 _REFINEMENTS = 2
 
 _call_p = Primitive("for_all_platforms")
@@ -31,11 +31,11 @@ _call_p.multiple_results = True
 
 
 def for_all_platforms(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of arrays that is lowered for all platforms. It has no derivative."""
+    """Make a function of arrays lower for all platforms. It has no derivative."""
 
     def call(*operands: Any) -> Any:
         traced, results = jax.make_jaxpr(function, return_shape=True)(*operands)
-        # A function and not a jaxpr: JAX 0.12 would ask for a rule of the effects of a jaxpr.
+        # Pass a function instead of a jaxpr: JAX 0.12 requires a rule for effects of a jaxpr.
         run = jaxpr_as_fun(traced)
         leaves = _call_p.bind(*operands, run=run, types=tuple(traced.out_avals))
         return jax.tree.unflatten(jax.tree.structure(results), leaves)
@@ -59,16 +59,16 @@ mlir.register_lowering(_call_p, _lower_call)
 
 
 def _lower_eigenvalues(context: Any, operand: Any, **parameters: Any) -> Any:
-    (of_operand,) = context.avals_in
-    if of_operand.shape[-1] > _ROTATED:
+    (operand_type,) = context.avals_in
+    if operand_type.shape[-1] > _ROTATED:
         return internals.lower_for_tpu(context, internals.eigenvalues_p, operand, **parameters)
 
     def run(matrix: Any) -> Any:
-        of_lower = matrix if parameters["lower"] else matrix.mT.conj()
-        vectors, values = _rotated(of_lower)
+        symmetric = matrix if parameters["lower"] else matrix.mT.conj()
+        vectors, values = _rotated(symmetric)
         if matrix.dtype in (jnp.float64, jnp.complex128):
             for _ in range(_REFINEMENTS):
-                vectors, values = _refined(of_lower, vectors)
+                vectors, values = _refined(symmetric, vectors)
         return vectors, values
 
     return mlir.lower_fun(run, multiple_results=True)(context, operand)
@@ -79,10 +79,10 @@ internals.define_for_platform(_ALL, internals.eigenvalues_p, _lower_eigenvalues)
 
 def _rotated(matrix: Any) -> tuple[Any, Any]:
     """Eigenvectors and eigenvalues by XLA's Jacobi rotations, to the precision of f32."""
-    of_values = jnp.zeros((), matrix.dtype).real.dtype
+    value_dtype = jnp.zeros((), matrix.dtype).real.dtype
     results = [
         jax.ShapeDtypeStruct(matrix.shape, matrix.dtype),
-        jax.ShapeDtypeStruct(matrix.shape[:-1], of_values),
+        jax.ShapeDtypeStruct(matrix.shape[:-1], value_dtype),
     ]
     call = jax.ffi.ffi_call(
         "Eigh", results, custom_call_api_version=1, legacy_backend_config=_CONFIGURATION
@@ -95,8 +95,8 @@ def _refined(lower: Any, vectors: Any) -> tuple[Any, Any]:
     """Eigenvectors with about twice as many digits, and their eigenvalues.
 
     Algorithm 1 of Ogita and Aishima, "Iterative refinement for symmetric eigenvalue decomposition",
-    Japan J. Indust. Appl. Math. 35 (2018). The vectors of eigenvalues that are nearly equal are
-    only made orthogonal.
+    Japan J. Indust. Appl. Math. 35 (2018). The vectors of nearly equal eigenvalues are only made
+    orthogonal.
     """
     size = lower.shape[-1]
     below = jnp.tril(lower, -1)

@@ -2,10 +2,11 @@
 
 Each kind of call is traced once, so that equal calls share one decomposition. The rules:
 
-- A derivative is that of the decomposition. Pulled back (`jax.grad`, `jax.vjp`), it is what
-  `Rules.pull_back` computes, which is one composite for most entries.
-- Transposed (`jax.linear_transpose`), a call that is linear in some operands is its decomposition.
-- Under `jax.vmap`, the call is a composite again if `Rules.batched` knows one with the same
+- A derivative is that of the decomposition. Its pullback (`jax.grad`, `jax.vjp`) is computed by
+  `Rules.pull_back`, as one composite for most entries.
+- The transpose (`jax.linear_transpose`) of a call that is linear in some operands is that of its
+  decomposition.
+- Under `jax.vmap`, the call is a composite again if `Rules.batched` returns one with the same
   meaning, and otherwise its decomposition.
 """
 
@@ -44,27 +45,27 @@ from lowering.frontends.jax.settings import Settings
 
 
 class Rules(Protocol):
-    """The rules that transformations need for a kind of call, beside its decomposition."""
+    """The rules that transformations need for a kind of call, besides its decomposition."""
 
     def differentiable(self, needed: tuple[bool, ...]) -> "Kind | None":
         """The kind whose results are followed by the further values that the backward takes; None
-        if the gradient of the decomposition is taken.
+        to use the gradient of the decomposition.
 
-        `needed` says for each operand whether its gradient is requested.
+        `needed` is True for each operand whose gradient is requested.
         """
 
     def pull_back(self, cts: "Cotangents") -> list[Any]:
         """The gradients of the operands that are needed."""
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> "tuple[Kind, bool] | None":
-        """The kind that computes many calls of this one at once. None if there is none.
+        """The kind that computes many calls of this kind at once; None if there is no such kind.
 
         Args:
             size: the number of calls.
-            axes: for each operand, 0 if it has one value for each call, and None if all share one.
+            axes: for each operand, 0 if it has a value for each call, None if the calls share one.
 
         Returns:
-            The kind, and whether it takes one value for each call of all operands.
+            The kind, and True if all its operands have a value for each call.
         """
 
 
@@ -78,7 +79,7 @@ class Cotangents:
     grads: Sequence[Any | None]
     """For each result of the kind itself, its gradient, or None if it is zero."""
     needed: tuple[bool, ...]
-    """For each operand, whether its gradient is requested."""
+    """For each operand, True if its gradient is requested."""
 
     @property
     def present(self) -> list[Any]:
@@ -89,7 +90,7 @@ class Cotangents:
 def on_selected(
     function: Callable[..., Any], operands: Sequence[Any], selected: Sequence[bool]
 ) -> Callable[..., Any]:
-    """A function of those operands that are selected, with the values of the others."""
+    """A function of the selected operands, with fixed values of the other operands."""
 
     def run(*values: Any) -> Any:
         rest = iter(values)
@@ -101,7 +102,7 @@ def on_selected(
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The first two dimensions as one."""
+    """An order that merges the first two dimensions."""
 
     size: int
     """The size of the first dimension."""
@@ -109,12 +110,12 @@ class Merged:
 
 Order = tuple[int, ...] | Merged | None
 """The order of an array's elements in another array, such as a permutation of its dimensions; None
-if it is the same."""
+for the same order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The first dimension as two. It undoes `Merged`."""
+    """An order that splits the first dimension, and undoes `Merged`."""
 
     size: int
     """The size of the first dimension."""
@@ -122,7 +123,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The form in which a composite has the arrays of its caller."""
+    """The form of the caller's arrays in a composite."""
 
     operands: tuple[Order, ...]
     """For each operand, the composite's form of the caller's array."""
@@ -130,11 +131,11 @@ class Layout:
     """For each result, the composite's form of the caller's array."""
 
     def into(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
-        """Arrays of the caller as the composite has them. None is an absent array."""
+        """Convert arrays of the caller to the composite's form. None is an absent array."""
         return [ordered(x, order) for x, order in zip(arrays, orders, strict=True)]
 
     def out_of(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
-        """Arrays of the composite as the caller has them."""
+        """Convert arrays of the composite to the caller's form."""
         return [ordered(x, inverse(order)) for x, order in zip(arrays, orders, strict=True)]
 
 
@@ -156,15 +157,15 @@ def ordered(array: Any, order: Order | Split) -> Any:
             return array.reshape(size * array.shape[1], *array.shape[2:])
         case Split(size):
             return array.reshape(size, array.shape[0] // size, *array.shape[1:])
-    # XLA keeps the order in memory through a transpose, and adds up the program's own sums of the
-    # result in that order. A shape with one more dimension has the usual order again.
+    # XLA keeps the order in memory through a transpose, and computes the program's sums of the
+    # result in that order. A shape with one more dimension has the default order again.
     moved = jax.lax.transpose(array.reshape(1, *array.shape), (0, *(n + 1 for n in order)))
     return moved.reshape(moved.shape[1:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """All that equal calls of a composite have in common."""
+    """The common part of equal calls of a composite."""
 
     name: str
     """The composite's name in StableHLO."""
@@ -174,19 +175,19 @@ class Kind:
     jaxpr: Any
     """The decomposition, a closed jaxpr without constants."""
     rules: Rules | None = None
-    """None: the derivatives are those of the decomposition, and vmap gives no composite."""
+    """None: the derivatives are those of the decomposition, and vmap returns no composite."""
     uncompiled: Callable[..., list[Any]] | None = None
-    """The function that the composite replaces in a program whose bits are to stay, of the
-    operands, as the program would call it. It is called where there is no composite: outside of
-    `jax.jit`, and for derivatives. None: `jaxpr` is all there is."""
+    """For a program whose bits must stay: the function of the operands that the composite replaces.
+    It is called where no composite is used: outside of `jax.jit`, and for derivatives. None: only
+    `jaxpr` is used."""
     laid_out: "tuple[Kind, Layout] | None" = None
-    """The composite itself, if it has arrays in another form than the call. JAX adds up the
-    gradients of the caller's arrays, so that transposing them first would change sums."""
+    """The composite itself, if its arrays have another form than those of the call. JAX adds up the
+    gradients of the caller's arrays, so that transposing them before would change sums."""
     symbolic_too: bool = False
-    """True if the call is a composite in a module with symbolic sizes too. JAX (0.12) writes such a
-    module and cannot run it: its refinement of shapes does not enter composites."""
+    """True if the call is also a composite in modules with symbolic sizes. JAX (0.12) writes such
+    modules but cannot run them: its refinement of shapes does not enter composites."""
     _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
-    """The functions that run outside of `jax.jit`, kept here so that they end with the kind."""
+    """The functions that run outside of `jax.jit`, kept so that they are freed with the kind."""
     settings: Settings = field(default_factory=Settings.now)
     """The settings under which the call was made. Later derivations of the call, such as its
     backward, use the same settings, as in JAX's own operations."""
@@ -196,7 +197,7 @@ class Kind:
         return jaxpr_as_fun(self.jaxpr)  # type: ignore[no-any-return]
 
     def compiled(self, function: Callable[..., Any], **parameters: Any) -> Callable[..., Any]:
-        """A function of this kind and of these parameters, which `jax.jit` compiles."""
+        """A function that `jax.jit` compiles, with this kind and `parameters` bound."""
         key = (function, *parameters.values())
         if key not in self._compiled:
             self._compiled[key] = jax.jit(partial(function, kind=self, **parameters))
@@ -213,7 +214,7 @@ def trace(function: Callable[..., Any], types: Sequence[Any], *, holds_arrays: b
     """A function of arrays as a closed jaxpr. It returns a list of arrays.
 
     Args:
-        holds_arrays: whether the function may hold arrays of more than 64 numbers.
+        holds_arrays: True if the function may hold arrays of more than 64 numbers.
 
     Raises:
         ValueError: the function holds an array, which would have to be an operand, reads an axis of
@@ -230,20 +231,20 @@ def trace(function: Callable[..., Any], types: Sequence[Any], *, holds_arrays: b
             "it has an effect that is ordered, as jax.debug.print(ordered=True) has, and a"
             " composite cannot keep the order; call that outside of this function"
         )
-    # A derived backward has what named values (`composites.intermediate`) made unused.
+    # In a derived backward, named values (`composites.intermediate`) make operations unused.
     write = held_array if holds_arrays else constant
     return without_unused(jax.make_jaxpr(partial(_inlined, traced, write=write))(*types))
 
 
 _LARGEST = 64
-"""The largest count of numbers in a constant."""
+"""The largest number of elements of a constant."""
 
 
 def constant(array: Any) -> Any:
-    """A small array, written with numbers. An array itself would be one more operand.
+    """A small array, written as numbers. An array itself would be one more operand.
 
     Raises:
-        ValueError: it is not small, or the program around it computes it.
+        ValueError: the array is not small, or the program around the function computes it.
     """
     if isinstance(array, jax.core.Tracer):
         raise ValueError(
@@ -265,7 +266,7 @@ def constant(array: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """The value of a constant, which can be compared."""
+    """The value of a constant, in a hashable form."""
 
     values: bytes
     dtype: Any
@@ -273,10 +274,10 @@ class _Array:
 
 
 def held_array(array: Any) -> Any:
-    """An array as a constant: a small one as numbers, another as an operation without operands.
+    """An array as a constant: a small array as numbers, others as an operation without operands.
 
     Raises:
-        ValueError: the program around it computes it.
+        ValueError: the program around the function computes the array.
     """
     if isinstance(array, jax.core.Tracer) or np.size(array) <= _LARGEST:
         return constant(array)
@@ -301,9 +302,9 @@ mlir.register_lowering(_array_p, _lower_array)
 
 
 def reads(jaxpr: Any) -> list[bool]:
-    """For each operand of a closed jaxpr, whether a result or an effect depends on its value.
+    """For each operand of a closed jaxpr, True if a result or an effect depends on its value.
 
-    A composite inside may take an operand that its decomposition does not read, such as the moving
+    A nested composite may take an operand that its decomposition does not read, such as the moving
     averages of a batch norm.
     """
     types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
@@ -316,11 +317,11 @@ def _inlined(
     composites: bool = False,
     write: Callable[[Any], Any] = constant,
 ) -> list[Any]:
-    """A traced function without the calls of jitted functions, which would be functions of the
-    module beside the decomposition.
+    """Inline the calls of jitted functions in a traced function; they would become further
+    functions of the module.
 
     Args:
-        composites: whether calls of composites are left out, too.
+        composites: inline calls of composites, too.
         write: writes an array that the function holds.
     """
     held = map(write, jaxpr.consts)
@@ -353,7 +354,7 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 
 def _as_called(rule: Rule) -> Rule:
-    """A rule under the settings of the call."""
+    """Run a rule under the settings of the call."""
 
     @wraps(rule)
     def run(*arguments: Any, kind: Kind, **parameters: Any) -> Any:
@@ -383,7 +384,7 @@ def _abstract_call(*operands: Any, kind: Kind) -> Any:
 def _run_call(*operands: Any, kind: Kind) -> Any:
     if kind.uncompiled is not None:
         return kind.uncompiled(*operands)
-    if jax.config.jax_disable_jit:  # what `jax.jit` returned would run the call itself again
+    if jax.config.jax_disable_jit:  # a function of `jax.jit` would run this rule again
         return kind.decomposition(*operands)
     return kind.compiled(_call_p.bind)(*operands)
 
@@ -411,25 +412,25 @@ def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
 def _derivative(
     kind: Kind, needed: Sequence[bool], operands: Sequence[Any], tangents: Sequence[Any]
 ) -> list[Any]:
-    """The tangents of those results of the decomposition that can have one."""
+    """The tangents of the results of the decomposition that can have a tangent."""
 
     def differentiable(*values: Any) -> list[Any]:
         results = (kind.uncompiled or kind.decomposition)(*values)
         return [result for result in results if _is_differentiable(result)]
 
-    of_chosen = on_selected(differentiable, operands, needed)
+    selected = on_selected(differentiable, operands, needed)
     chosen = list(compress(operands, needed))
-    return jax.jvp(of_chosen, chosen, list(tangents))[1]  # type: ignore[no-any-return]
+    return jax.jvp(selected, chosen, list(tangents))[1]  # type: ignore[no-any-return]
 
 
 @_as_called
 def _transpose_call(grads: Any, *operands: Any, kind: Kind) -> Any:
-    """The gradients of the operands in which a call is linear. The program says in which it is, as
-    with `jax.linear_transpose` and in tangents of `jax.custom_jvp`."""
+    """The gradients of the operands in which a call is linear, according to the program, as in
+    `jax.linear_transpose` and in tangents of `jax.custom_jvp`."""
     linear = [ad.is_undefined_primal(operand) for operand in operands]
-    of_linear = on_selected(kind.uncompiled or kind.decomposition, operands, linear)
+    selected = on_selected(kind.uncompiled or kind.decomposition, operands, linear)
     types = [operand.aval for operand in compress(operands, linear)]
-    gradients = iter(transposed(of_linear, types, grads))
+    gradients = iter(transposed(selected, types, grads))
     return [next(gradients) if asked else None for asked in linear]
 
 
@@ -443,10 +444,10 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     size = next(x.shape[dim] for x, dim in pairs if dim is not None)
     moved = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in pairs]
     axes = tuple(None if dim is None else 0 for dim in dims)
-    # JAX adds up gradients of an array that is given twice in an order of its own.
+    # JAX adds up gradients of an array that is passed twice in its own order.
     is_repeated = kind.uncompiled is not None and len(set(map(id, operands))) < len(operands)
-    # A module with symbolic sizes has no composites, and symbols cannot be compared as sizes are.
-    # The calls may be divided among devices in their types, though each call is not.
+    # A module with symbolic sizes has no composites, and symbols cannot be compared like sizes.
+    # The types of the batched calls may be sharded, although those of a single call are not.
     is_plain = is_repeated or any(is_symbolic(x) or is_sharded(x) for x in moved)
     rules = None if is_plain else kind.rules
     made = None if rules is None else rules.batched(size, axes)
@@ -500,8 +501,8 @@ _derivative_p.multiple_results = True
 
 @_as_called
 def _push(*values: Any, kind: Kind, needed: tuple[bool, ...]) -> list[Any]:
-    """Operands, results and saved arrays, and tangents of the selected operands, to the tangents of
-    the results."""
+    """The tangents of the results, from the operands, results and saved arrays, and the tangents of
+    the selected operands."""
     return _derivative(kind, needed, values[: len(needed)], values[len(values) - sum(needed) :])
 
 
@@ -520,8 +521,8 @@ def _run_push(*values: Any, kind: Kind, needed: tuple[bool, ...]) -> Any:
 def _push_forward_push(primals: Any, tangents: Any, **parameters: Any) -> Any:
     nonzero = [t for t in tangents if type(t) is not ad.Zero]
     changing = [type(t) is not ad.Zero for t in tangents]
-    of_changing = on_selected(partial(_push, **parameters), primals, changing)
-    return jax.jvp(of_changing, list(compress(primals, changing)), nonzero)
+    selected = on_selected(partial(_push, **parameters), primals, changing)
+    return jax.jvp(selected, list(compress(primals, changing)), nonzero)
 
 
 @_as_called
@@ -530,13 +531,13 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, needed: tuple[bool, ...]) -
     count = len(values) - sum(needed)
     operands, saved = values[: len(needed)], values[len(needed) : count]
     rest = iter(grads)
-    of_results = [
+    result_grads = [
         None if not _is_differentiable(aval) or type(grad := next(rest)) is ad.Zero else grad
         for aval in kind.jaxpr.out_avals
     ]
-    if all(grad is None for grad in of_results):
+    if all(grad is None for grad in result_grads):
         return [None] * count + [ad.Zero(value.aval) for value in values[count:]]
-    cotangents = Cotangents(operands, saved, of_results, needed)
+    cotangents = Cotangents(operands, saved, result_grads, needed)
     return [None] * count + kind.rules.pull_back(cotangents)
 
 
@@ -544,8 +545,8 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, needed: tuple[bool, ...]) -
 def _add_pulled_back(grads: Any, *values: Any, kind: Kind, needed: tuple[bool, ...]) -> None:
     """Add the gradients to the sums that JAX passes.
 
-    A composite adds one gradient for each operand, while operations of a program add theirs one by
-    one. If another gradient was added before, the sum depends on the order.
+    A composite adds one gradient for each operand, while the operations of a program add several
+    terms. If another gradient was added before, the sum depends on the order.
     """
     count = len(values) - sum(needed)
     sums = values[count:]

@@ -20,7 +20,7 @@ from lowering.stablehlo.run import enable_x64
 from lowering.stablehlo.symbols import functions, keep_arguments
 
 
-def gradients_of(
+def pull_gradients(
     function: Callable[..., Any],
     operands: Sequence[Any],
     needed: Sequence[bool],
@@ -30,22 +30,22 @@ def gradients_of(
 
     Args:
         operands: arrays; None for an absent operand.
-        needed: for each operand, whether its gradient is requested. It is an array of floats.
+        needed: for each operand, True if its gradient is requested. It is then an array of floats.
         grads: for each result, its gradient, or None if nothing depends on the result.
 
     Returns:
-        The gradients that were requested. One is zero if the results do not depend on its operand.
+        The requested gradients. A gradient is zero if the results do not depend on its operand.
     """
-    chosen = [place for place, asked in enumerate(needed) if asked]
+    chosen = [position for position, asked in enumerate(needed) if asked]
 
-    def of_chosen(*arrays: Any) -> list[Any]:
+    def run_chosen(*arrays: Any) -> list[Any]:
         filled = list(operands)
-        for place, array in zip(chosen, arrays, strict=True):
-            filled[place] = array
+        for position, array in zip(chosen, arrays, strict=True):
+            filled[position] = array
         return [jnp.asarray(result) for result in jax.tree.leaves(function(*filled))]
 
-    results, pull = jax.vjp(of_chosen, *(operands[place] for place in chosen))
-    # The gradients of PyTorch are the conjugates of those of JAX. Nothing changes for real numbers.
+    results, pull = jax.vjp(run_chosen, *(operands[position] for position in chosen))
+    # PyTorch's gradients are the conjugates of JAX's. For real numbers, they are equal.
     gradients = pull([_cotangent(r, g) for r, g in zip(results, grads, strict=True)])
     return [jnp.conj(gradient) for gradient in gradients]
 
@@ -82,7 +82,7 @@ def _cotangent(result: Any, grad: Any) -> Any:
 
 
 def blank(type_: TensorType) -> Any:
-    """An array that replaces one of which only the type matters."""
+    """An array of a type, for an operand whose values do not matter."""
     return jnp.zeros(type_.shape, numpy_dtype(type_.element_type))
 
 
@@ -108,11 +108,11 @@ def lower_to_hlo(
 def lower_to_stablehlo(
     function: Callable[..., Any], operands: Sequence[TensorType], *, symbolic: bool = False
 ) -> Module:
-    """Lower a function of arrays to StableHLO, without JAX's notes about its own calls. Parameter N
-    is operand N.
+    """Lower a function of arrays to StableHLO, without JAX's attributes for its own calls.
+    Parameter N is operand N.
 
     Args:
-        symbolic: whether sizes may be symbols, which are `?` in the module.
+        symbolic: allow sizes that are symbols, which become `?` in the module.
 
     Raises:
         UnsupportedCallError: a symbol is not the size of a dimension of an operand.
@@ -135,15 +135,15 @@ def lower_to_stablehlo(
 
 
 def lower_to_jaxpr(function: Callable[..., Any], operands: Sequence[TensorType | None]) -> Any:
-    """Trace a function of arrays to a closed jaxpr of the operands that are present, see
+    """Trace a function of arrays to a closed jaxpr of the present operands, see
     `Tracing.trace_arrays`."""
     described = _described(operands)
     present = [type_ for type_ in described if type_ is not None]
 
-    def of_present(*arrays: Any) -> list[Any]:
+    def run_present(*arrays: Any) -> list[Any]:
         rest = iter(arrays)
         results = function(*(None if type_ is None else next(rest) for type_ in described))
         return [jnp.asarray(result) for result in jax.tree.leaves(results)]
 
     with enable_x64():
-        return trace(of_present, present, holds_arrays=True)
+        return trace(run_present, present, holds_arrays=True)

@@ -1,7 +1,7 @@
-"""Private interfaces of JAX, as found in jax 0.7.1, 0.10.2 and 0.12.0.
+"""Private interfaces of JAX, as in jax 0.7.1, 0.10.2 and 0.12.0.
 
 `jax.lax.composite` is public, but it traces its function again for each call, so that a program has
-one decomposition for each. The primitive behind it takes a traced function that calls can share.
+one decomposition per call. The primitive behind it takes a traced function that calls can share.
 """
 
 import inspect
@@ -59,12 +59,12 @@ def bind_composite(
     function: Any,
     operands: Sequence[Any],
 ) -> list[Any]:
-    """Put a composite into the program that is traced.
+    """Insert a composite into the program that is traced.
 
     Args:
         attributes: names, and values as MLIR text.
         function: the decomposition as a closed jaxpr without constants. Composites whose function
-            is the same object share one in the module.
+            is the same object share a decomposition in the module.
         operands: arrays of the types that the function takes.
     """
     leaf = jax.tree.structure(0)
@@ -86,7 +86,7 @@ def run_equation(equation: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def results_read(jaxpr: Any) -> list[bool]:
-    """For each operand of a closed jaxpr, whether a result or an effect depends on its value."""
+    """For each operand of a closed jaxpr, True if a result or an effect depends on its value."""
     used = partial_eval.dce_jaxpr(jaxpr.jaxpr, [True] * len(jaxpr.jaxpr.outvars))[1]
     return list(used)
 
@@ -101,7 +101,7 @@ def without_unused(jaxpr: Any) -> Any:
 def without_operands(jaxpr: Any, first: int, count: int) -> Any | None:
     """A closed jaxpr without some of its operands; None if an operation takes one of them."""
     operands = jaxpr.jaxpr.invars
-    taken = {id(atom) for each in jaxpr.jaxpr.eqns for atom in each.invars}
+    taken = {id(atom) for equation in jaxpr.jaxpr.eqns for atom in equation.invars}
     taken.update(map(id, jaxpr.jaxpr.outvars))
     if any(id(operand) in taken for operand in operands[first : first + count]):
         return None
@@ -111,19 +111,19 @@ def without_operands(jaxpr: Any, first: int, count: int) -> Any | None:
 
 
 def settings_of_traces() -> Any:
-    """All of JAX's settings on which the trace of a function depends. It can be compared."""
+    """All of JAX's settings on which the trace of a function depends, as a comparable value."""
     return trace_context()
 
 
 def axes_read(jaxpr: Any) -> list[str]:
-    """The names of axes, as of `jax.shard_map` and `jax.vmap`, that operations of a closed jaxpr
-    read."""
-    return sorted(str(each.name) for each in jaxpr.effects if isinstance(each, NamedAxisEffect))
+    """The names of axes, such as those of `jax.shard_map` and `jax.vmap`, that operations of a
+    closed jaxpr read."""
+    return sorted(str(e.name) for e in jaxpr.effects if isinstance(e, NamedAxisEffect))
 
 
 def has_ordered_effects(jaxpr: Any) -> bool:
-    """Return whether a closed jaxpr has effects that happen in the program's order, as an ordered
-    `jax.debug.print` has."""
+    """Return whether a closed jaxpr has effects that happen in the program's order, such as an
+    ordered `jax.debug.print`."""
     return any(map(ordered_effects.contains, jaxpr.effects))
 
 
@@ -146,8 +146,8 @@ def define_pull_back(primitive: Any, rule: Callable[..., None]) -> None:
     """Define how gradients are pulled back through a primitive that is linear in some operands.
 
     Args:
-        rule: takes the gradients of the results, and the operands, with a sum of gradients in the
-            place of each linear one. It adds to these sums.
+        rule: takes the gradients of the results, and the operands, with a sum of gradients in place
+            of each linear operand. It adds to these sums.
     """
     if KNOWS_SUMS:
         differentiation.fancy_transposes[primitive] = rule
@@ -161,8 +161,8 @@ def is_empty(gradients: Any) -> bool:
 def add_one_by_one(
     function: Callable[..., Any], types: Sequence[Any], sums: Sequence[Any], grads: Sequence[Any]
 ) -> None:
-    """Pull gradients back through a linear function, operation by operation, as JAX does where the
-    operations are the program's own. Sums of floats depend on the order."""
+    """Pull gradients back through a linear function, operation by operation, as JAX does for the
+    program's own operations. Sums of floats depend on the order."""
     traced = jax.make_jaxpr(function)(*types)
     differentiation.backward_pass3(traced.jaxpr, True, traced.consts, sums, grads)
 
@@ -179,14 +179,14 @@ def transposed(
 
 
 def without_symbols(context: Any, jaxpr: Any, *, symbolic_too: bool) -> tuple[Any, Any] | None:
-    """The context in which a composite with this decomposition is lowered, and the decomposition to
-    lower there; None if there is none.
+    """The context for lowering a composite, and the decomposition to lower in it; None if the call
+    cannot be a composite.
 
-    JAX (0.7.1 to 0.12) gives each function of a module with symbolic sizes these sizes as further
-    operands, so that no composite has the operands of its decomposition. Here a decomposition
-    computes them from the shapes of its operands. A module for several platforms has the platform's
-    index as one. Where a decomposition is lowered alike for all of them, it is in a context without
-    that one, with functions of its own.
+    JAX (0.7.1 to 0.12) passes symbolic sizes to each function of a module as further operands, so
+    that no composite has the operands of its decomposition. The returned decomposition computes the
+    sizes from the shapes of its operands. A module for several platforms has the platform's index
+    as a symbol. A decomposition that is lowered alike for all platforms gets a context without this
+    symbol, with separate functions.
     """
     module = context.module_context
     symbols = module.shape_poly_state.dim_vars
@@ -210,7 +210,7 @@ _FREE = "composites: without symbols"
 
 
 def _with_symbols(module: Any, symbols: tuple[str, ...]) -> Any:
-    """The context of a module whose functions take these symbolic sizes."""
+    """The context of a module whose functions take the symbolic sizes `symbols`."""
     return module.replace(
         shape_poly_state=ShapePolyLoweringState(symbols, None),
         lowering_cache={},
@@ -220,19 +220,19 @@ def _with_symbols(module: Any, symbols: tuple[str, ...]) -> Any:
 
 @lru_cache(maxsize=1024)
 def _with_sizes(jaxpr: Any) -> Any | None:
-    """A decomposition that computes its symbolic sizes from its operands; None if one is not alone
-    the size of a dimension, as `b` is in `f32[b, 2*s]`."""
-    symbols = symbols_of(jaxpr)
+    """A decomposition that computes its symbolic sizes from its operands; None if a symbol is not
+    itself the size of a dimension, as `b` is in `f32[b, 2*s]`."""
+    symbols = symbolic_sizes(jaxpr)
     if not symbols:
         return jaxpr
-    places = {
-        str(size): (place, axis)
-        for place, aval in enumerate(jaxpr.in_avals)
+    positions = {
+        str(size): (position, axis)
+        for position, aval in enumerate(jaxpr.in_avals)
         for axis, size in enumerate(aval.shape)
     }
-    if not symbols <= places.keys():
+    if not symbols <= positions.keys():
         return None
-    sizes = tuple((name, *places[name]) for name in sorted(symbols))
+    sizes = tuple((name, *positions[name]) for name in sorted(symbols))
     types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
     return jax.make_jaxpr(partial(_sized_p.bind, jaxpr=jaxpr, sizes=sizes))(*types)
 
@@ -241,7 +241,7 @@ def sized(function: Callable[..., Any], types: Sequence[Any]) -> Callable[..., A
     """A function that computes its symbolic sizes from its operands.
 
     Raises:
-        UnsupportedCallError: one is not alone the size of a dimension.
+        UnsupportedCallError: a symbol is not itself the size of a dimension.
     """
     traced = jax.make_jaxpr(function)(*types)
     own = _with_sizes(traced)
@@ -249,19 +249,19 @@ def sized(function: Callable[..., Any], types: Sequence[Any]) -> Callable[..., A
         alone = {str(size) for type_ in types for size in type_.shape}
         raise UnsupportedCallError(
             "dynamic_shapes: the program reads no argument with the dimension"
-            f" {min(symbols_of(traced) - alone)}, so it cannot know its size; keep it fixed"
+            f" {min(symbolic_sizes(traced) - alone)}, so it cannot know its size; keep it fixed"
         )
     return jaxpr_as_fun(own)  # type: ignore[no-any-return]
 
 
 _sized_p = Primitive("sized_decomposition")
-"""A decomposition, and for each of its symbolic sizes the operand and the dimension that has it."""
+"""A decomposition, with the operand and the dimension that has each of its symbolic sizes."""
 _sized_p.multiple_results = True
 
 
 def _lower_sized(context: Any, *operands: Any, jaxpr: Any, sizes: Any) -> Any:
     def values(*arrays: Any) -> list[Any]:
-        return [dimension_size_p.bind(arrays[place], dimension=axis) for _, place, axis in sizes]
+        return [dimension_size_p.bind(arrays[n], dimension=axis) for _, n, axis in sizes]
 
     numbers = mlir.lower_fun(values, multiple_results=True)(context, *operands)
     module = _with_symbols(context.module_context, tuple(name for name, *_ in sizes))
@@ -270,7 +270,7 @@ def _lower_sized(context: Any, *operands: Any, jaxpr: Any, sizes: Any) -> Any:
 
 
 def _with_lowered(*operands: Any, jaxpr: Any, sizes: Any) -> Any:
-    """The call with a decomposition that JAX lowers; JAX 0.12 has operations above those."""
+    """The call with a decomposition of operations that JAX can lower, unlike some of JAX 0.12."""
     return _sized_p.bind(*operands, jaxpr=partial_eval.lower_jaxpr2(jaxpr), sizes=sizes)
 
 
@@ -280,17 +280,17 @@ mlir.register_lowering(_sized_p, _lower_sized)
 
 
 def has_own_sizes(jaxpr: Any) -> bool:
-    """Return whether each symbolic size of a closed jaxpr is alone the size of a dimension of an
+    """Return whether each symbolic size of a closed jaxpr is itself the size of a dimension of an
     operand."""
     return _with_sizes(jaxpr) is not None
 
 
 def results_for(jaxpr: Any, shapes: Sequence[Sequence[Any]]) -> list[Any]:
-    """The types of the results of a closed jaxpr for operands of these shapes. They may differ from
-    its own types where these have symbols.
+    """The types of the results of a closed jaxpr for operands of `shapes`, which may replace
+    symbols in the jaxpr's own types.
 
     Args:
-        shapes: those of its first operands. The state of a generator, which comes last, has none.
+        shapes: the shapes of the first operands, without the generator's state, which comes last.
     """
     sizes = [
         (size, actual)
@@ -306,7 +306,7 @@ def results_for(jaxpr: Any, shapes: Sequence[Sequence[Any]]) -> list[Any]:
     ]
 
 
-def symbols_of(jaxpr: Any) -> set[str]:
+def symbolic_sizes(jaxpr: Any) -> set[str]:
     """The symbolic sizes on which a closed jaxpr depends."""
     symbols: set[str] = set()
 
@@ -331,19 +331,19 @@ def symbols_of(jaxpr: Any) -> set[str]:
 
 
 def _differs(jaxpr: Any, module: Any) -> bool:
-    """Return whether an operation of a jaxpr is lowered in another way for one platform."""
+    """Return whether an operation of a jaxpr is lowered differently for a platform of a module."""
     rules = [_platform_specific_lowerings[platform] for platform in module.platforms]
     return any(
         equation.primitive.name == "platform_index"
-        or any(equation.primitive in each for each in rules)
+        or any(equation.primitive in platform_rules for platform_rules in rules)
         or any(_differs(inner, module) for inner in jaxprs_in_params(equation.params))
         for equation in jaxpr.eqns
     )
 
 
 def vary_alike(operands: Sequence[Any]) -> list[Any]:
-    """Operands inside `jax.shard_map`, each of which varies over all axes of the mesh over which
-    one does. The gradient of one that did not is then summed over them, as JAX does for its own
+    """Make operands inside `jax.shard_map` vary over all axes of the mesh over which any of them
+    varies. The gradient of an operand that did not is then summed over the axes, as in JAX's own
     operations."""
     axes = [_axes(jax.typeof(operand)) for operand in operands]
     every = frozenset().union(*axes)
@@ -354,7 +354,7 @@ def vary_alike(operands: Sequence[Any]) -> list[Any]:
 
 
 def varying_as(avals: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
-    """Types of results that vary over the axes of the mesh over which the operands do."""
+    """Types of results that vary over the same axes of the mesh as the operands."""
     first = next((o for o in operands if _axes(o)), None)
     if first is None:
         return list(avals)
@@ -388,8 +388,8 @@ def gspmd_text(mesh: Sequence[tuple[str, int]], spec: Sequence[Sequence[str]]) -
     """A division among the devices of a mesh, as the text that XLA's partitioner GSPMD reads.
 
     Args:
-        mesh: names and sizes of its axes.
-        spec: for each dimension, the axes that it is divided along.
+        mesh: names and sizes of the mesh's axes.
+        spec: for each dimension, the axes along which it is divided.
     """
     return str(_division(mesh, spec))
 
@@ -397,8 +397,8 @@ def gspmd_text(mesh: Sequence[tuple[str, int]], spec: Sequence[Sequence[str]]) -
 def gspmd_spec(
     mesh: Sequence[tuple[str, int]], text: str, rank: int
 ) -> tuple[tuple[str, ...], ...] | None:
-    """The axes of each dimension in a division that GSPMD's text says; None if it is not one of
-    this mesh."""
+    """The axes of each dimension in a division, from GSPMD's text; None if the division does not
+    use the axes of `mesh`."""
     names, sizes = zip(*mesh, strict=True)
     try:
         division = xla_client.HloSharding.from_string(text)
@@ -417,21 +417,21 @@ def _division(mesh: Sequence[tuple[str, int]], spec: Sequence[Sequence[str]]) ->
 
 
 def define_for_platform(platform: str, primitive: Any, rule: Callable[..., Any]) -> None:
-    """Define how an operation is lowered for a platform, also for one that JAX does not know."""
+    """Define the lowering of an operation for a platform, even if JAX does not support it."""
     _platform_specific_lowerings[platform][primitive] = replace(
         _platform_specific_lowerings["tpu"][primitive], rule=rule
     )
 
 
 def lower_for_tpu(context: Any, primitive: Any, *operands: Any, **parameters: Any) -> Any:
-    """The results of an operation that is lowered as JAX lowers it for TPUs."""
+    """Lower an operation as JAX lowers it for TPUs, and return its results."""
     rule = _platform_specific_lowerings["tpu"][primitive].rule
     return rule(context, *operands, **parameters)
 
 
 def for_platform(context: Any, platform: str) -> Any:
-    """The context in which operations are lowered for another platform than the module's. Functions
-    are shared among the calls of a module."""
+    """The context for lowering operations for a platform other than the module's. Its functions are
+    shared by the calls of a module."""
     module = context.module_context
     kept = module.cached_primitive_lowerings
     if platform not in kept:
@@ -442,8 +442,8 @@ def for_platform(context: Any, platform: str) -> Any:
 
 
 def array_from_dlpack(capsule: Any, device: Any) -> Any:
-    """An array that shares the memory of a DLPack capsule, with its dtype also where 64-bit types
-    are off. `jax.dlpack.from_dlpack` does the same in 100 us where this takes 7 (jax 0.12).
+    """An array that shares the memory and the dtype of a DLPack capsule, even if 64-bit types are
+    off. `jax.dlpack.from_dlpack` takes 100 us for this, and this function 7 us (jax 0.12).
 
     The array has no traceback, which would hold the code of all frames. Dynamo keeps a program as
     long as the code that it wrote for it, and the program keeps the arrays of its parameters.
@@ -458,8 +458,8 @@ def array_from_dlpack(capsule: Any, device: Any) -> Any:
 
 
 _TRACEBACKS = Lock()
-"""Held while tracebacks are off, which they are for all threads."""
+"""Held while tracebacks are off, a setting that applies to all threads."""
 
 
 array_to_dlpack: Callable[[Any], Any] = partial(_jax.buffer_to_dlpack_managed_tensor, stream=None)
-"""A DLPack capsule that shares the memory of an array, which is ready (jax 0.12)."""
+"""Returns a DLPack capsule that shares the memory of an array that is ready (jax 0.12)."""

@@ -9,8 +9,8 @@ import jax
 
 from lowering.stablehlo.run import enable_x64
 
-# Of the settings on which JAX's traces depend, those that change numbers or types, and that JAX
-# lets a program change for a block.
+# The settings that change numbers or types, among those on which JAX's traces depend and which a
+# program can change for a `with` block.
 _MANAGERS = {
     "enable_x64": enable_x64,
     "default_matmul_precision": jax.default_matmul_precision,
@@ -35,7 +35,7 @@ class Settings:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Have these settings for a `with` block."""
+        """A context with these settings."""
         both = zip(_MANAGERS.values(), self.values, Settings.now().values, strict=True)
         with ExitStack() as stack:
             for manager, value, current in both:

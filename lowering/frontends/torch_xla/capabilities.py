@@ -1,8 +1,8 @@
-"""The names of torch_xla and PyTorch that the frontend needs, because a version says too little.
+"""The names of torch_xla and PyTorch that the frontend needs, because versions say too little.
 
-Vendors have forks of torch_xla for other releases of PyTorch. One that has these names is used,
-whatever its version is. `tests/torch_xla/test_capabilities.py` compares the list with the names
-that this package reads.
+Vendors have forks of torch_xla for other releases of PyTorch. A fork that has these names is used,
+whatever its version. `tests/torch_xla/test_capabilities.py` compares the list with the names that
+this package reads.
 """
 
 import sys
@@ -46,7 +46,7 @@ ADVICE = (
 
 
 def missing() -> tuple[str, ...]:
-    """The names that are not there, each with its module."""
+    """The missing names, each with its module."""
     pairs = [(module, name) for module, names in NEEDED.items() for name in names]
     return tuple(f"{module}.{name}" for module, name in pairs if not _has(module, name))
 
@@ -62,7 +62,7 @@ def check() -> None:
 
 
 def sentence(lacking: Sequence[str], most: int = 3) -> str:
-    """A sentence that says which names are not there."""
+    """A sentence that lists missing names."""
     said = []
     for package in dict.fromkeys(name.partition(".")[0] for name in lacking):
         names = [name for name in lacking if name.partition(".")[0] == package]
@@ -77,6 +77,6 @@ def _has(module: str, name: str) -> bool:
         attrgetter(name)(import_module(module))
     except MemoryError:
         raise
-    except Exception:  # whatever a fork raises, the name is not there
+    except Exception:  # whatever a fork raises, the name is missing
         return False
     return True

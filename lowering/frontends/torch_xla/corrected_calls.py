@@ -1,19 +1,19 @@
-"""Calls that torch_xla 2.9 takes in another way than PyTorch, corrected in recorded programs.
+"""Calls that torch_xla 2.9 computes differently from PyTorch, corrected in recorded programs.
 
-- A reduction over an empty list of dimensions, as of `x.amax()`: PyTorch reduces all, torch_xla
-  none.
-- `cumsum` of narrow integers and booleans: PyTorch gives i64, torch_xla the type of the operand, in
-  which sums overflow.
-- `count_nonzero`: PyTorch gives i64, torch_xla i32 that claims its operand's dtype and, with `dim`,
-  its shape.
-- Operators along a dimension, for tensors without dimensions, as `torch.softmax(x, 0)`: torch_xla
-  refuses them.
+- A reduction over an empty list of dimensions, as in `x.amax()`: PyTorch reduces all dimensions,
+  torch_xla none.
+- `cumsum` of narrow integers and booleans: PyTorch returns i64, torch_xla the type of the operand,
+  in which sums overflow.
+- `count_nonzero`: PyTorch returns i64, torch_xla i32 that claims its operand's dtype and, with
+  `dim`, its shape.
+- Operators along a dimension, for tensors without dimensions, such as `torch.softmax(x, 0)`:
+  torch_xla refuses them.
 - The gradient of batch norm in evaluation: torch_xla reads the mean and the deviation of a batch.
 - `masked_fill` with a complex number: torch_xla drops its imaginary part.
-- Slices that begin or end before the first element, as `x[:, -8:]` of three columns: torch_xla
+- Slices that begin or end before the first element, such as `x[:, -8:]` of three columns: torch_xla
   refuses them.
 
-A running program has torch_xla's results. Kernels here belong to the dispatch key of
+A running program has torch_xla's results. These kernels belong to the dispatch key of
 `missing_kernels`.
 """
 
@@ -36,7 +36,7 @@ _REDUCTIONS = {
     "amax": 1, "amin": 1, "linalg_vector_norm": 2, "mean.dim": 1, "std.correction": 1,
     "std_mean.correction": 1, "sum.dim_IntList": 1, "var.correction": 1, "var_mean.correction": 1,
 }  # fmt: skip
-"""The place of the argument `dim`, by operator."""
+"""The position of the argument `dim`, by operator."""
 
 _EMPTY_BY_DEFAULT = ("amax", "amin")
 """The operators whose `dim` is an empty list by default. For other operators it is None."""
@@ -49,21 +49,21 @@ WITH_DIMENSION = (
     "scatter.value", "scatter_add", "sort", "sort.stable", "std.correction",
     "std_mean.correction", "sum.dim_IntList", "topk", "var.correction", "var_mean.correction",
 )  # fmt: skip
-"""Operators with a dimension. Their results have none where the first operand has none."""
+"""Operators along a dimension. Their results have no dimensions if the first operand has none."""
 
 
 def corrections() -> Iterator[tuple[Any, Callable[[Redispatch], Kernel]]]:
     """Operators, each with the function that makes its kernel."""
-    for name, place in _REDUCTIONS.items():
+    for name, index in _REDUCTIONS.items():
         default = () if name in _EMPTY_BY_DEFAULT else None
-        yield overload(f"aten::{name}"), _reduction(place, default)
+        yield overload(f"aten::{name}"), _reduction(index, default)
     yield _ATEN.cumsum.default, _scan
     yield _ATEN.count_nonzero.default, _count
     yield _ATEN.count_nonzero.dim_IntList, _count
     yield _ATEN.masked_fill.Scalar, _filling
     yield _ATEN.native_batch_norm_backward.default, _normalization
-    yield _ATEN.slice_copy.Tensor, partial(_slice, place=1)
-    yield _ATEN.slice_scatter.default, partial(_slice, place=2)
+    yield _ATEN.slice_copy.Tensor, partial(_slice, index=1)
+    yield _ATEN.slice_scatter.default, partial(_slice, index=2)
 
 
 def _normalization(redispatch: Redispatch) -> Kernel:
@@ -76,15 +76,15 @@ def _normalization(redispatch: Redispatch) -> Kernel:
     return kernel
 
 
-def _reduction(place: int, default: tuple[int, ...] | None) -> Callable[[Redispatch], Kernel]:
+def _reduction(index: int, default: tuple[int, ...] | None) -> Callable[[Redispatch], Kernel]:
     def correction(redispatch: Redispatch) -> Kernel:
         def kernel(*arguments: Any, **keywords: Any) -> Any:
             positional = [*arguments]
-            dim = positional[place] if len(positional) > place else keywords.get("dim", default)
+            dim = positional[index] if len(positional) > index else keywords.get("dim", default)
             if dim is not None and len(dim) == 0:
                 every = list(range(arguments[0].dim()))
-                if len(positional) > place:
-                    positional[place] = every
+                if len(positional) > index:
+                    positional[index] = every
                 else:
                     keywords["dim"] = every
             return redispatch(*positional, **keywords)
@@ -120,12 +120,12 @@ def _filling(redispatch: Redispatch) -> Kernel:
     return kernel
 
 
-def _slice(redispatch: Redispatch, place: int) -> Kernel:
-    """The kernel of an operator whose arguments from this place on are those of a slice."""
+def _slice(redispatch: Redispatch, index: int) -> Kernel:
+    """The kernel of an operator whose arguments from `index` on are those of a slice."""
 
     def kernel(*arguments: Any) -> Any:
-        before, of_slice = arguments[:place], arguments[place:]
-        dim, start, end, step = of_slice + (0, None, None, 1)[len(of_slice) :]
+        before, bounds = arguments[:index], arguments[index:]
+        dim, start, end, step = bounds + (0, None, None, 1)[len(bounds) :]
         first = -arguments[0].shape[dim]
         start, end = (at if at is None else max(at, first) for at in (start, end))
         return redispatch(*before, dim, start, end, step)

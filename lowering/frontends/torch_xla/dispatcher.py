@@ -8,7 +8,7 @@ from composites import torch_internals
 from composites.registry.operators import Operator, overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel, StockKernel
-from lowering.frontends.registration import OPERATOR_NAMESPACE, OverridingKernel, Place, keys_from
+from lowering.frontends.registration import OPERATOR_NAMESPACE, OverridingKernel, Stack, keys_from
 from lowering.frontends.torch_xla import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
 
 # Kernels of PyTorch 2.9 for all devices that read the memory of their tensors, which tensors of
@@ -29,33 +29,33 @@ class XlaDispatching:
         self._stock: dict[tuple[str, str], StockKernel] = {}
         self._decomposed: dict[str, bool] = {}
         self._overloads: dict[str, Any] = {}
-        self._places: dict[tuple[str, str], Place] = {}
+        self._stacks: dict[tuple[str, str], Stack] = {}
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         self._forget_if_redefined(operator)
-        place = (operator.qualified, dispatch_key)
-        if place not in self._stock:
+        key = (operator.qualified, dispatch_key)
+        if key not in self._stock:
             call_boxed = torch.library.get_kernel(operator.qualified, dispatch_key).call_boxed
             in_python = torch_internals.python_kernel(overload(operator.qualified), dispatch_key)
             if in_python is not None:
                 call_boxed = _in_python_dispatcher(in_python, call_boxed)
             if torch_internals.takes_numbers(operator.name):
                 call_boxed = _taking_numbers(call_boxed, operator)
-            self._stock[place] = StockKernel(call_boxed, keys_from(self, dispatch_key))
-        return self._stock[place]
+            self._stock[key] = StockKernel(call_boxed, keys_from(self, dispatch_key))
+        return self._stock[key]
 
     def _forget_if_redefined(self, operator: Operator) -> None:
-        """Forget an operator that was defined again, as when the module of a vendor's operator is
-        loaded again. The handles of its old kernels are not valid any more."""
+        """Forget an operator that was redefined, for example because the module of a vendor's
+        operator was loaded again. The handles of its old kernels are no longer valid."""
         name, defined = operator.qualified, overload(operator.qualified)
         if self._overloads.setdefault(name, defined) is defined:
             return
         self._overloads[name] = defined
         self._decomposed.pop(name, None)
-        for known in [place for place in self._stock if place[0] == name]:
-            del self._stock[known]
-            if known in self._places:
-                self._places.pop(known).abandon()
+        for key in [key for key in self._stock if key[0] == name]:
+            del self._stock[key]
+            if key in self._stacks:
+                self._stacks.pop(key).abandon()
 
     def decomposes(self, operator: Operator) -> bool:
         if operator.qualified in self._decomposed:
@@ -75,17 +75,17 @@ class XlaDispatching:
         name, with_keyset = operator.qualified, dispatch_key != self.dispatch_key
         self._decomposed[name] = self.decomposes(operator)
         called = stock.call_boxed if with_keyset else stock
-        place = Place(name, dispatch_key, with_keyset, called, overload(operator.qualified))
-        return self._places.setdefault((name, dispatch_key), place).override(kernel)
+        stack = Stack(name, dispatch_key, with_keyset, called, overload(operator.qualified))
+        return self._stacks.setdefault((name, dispatch_key), stack).override(kernel)
 
     def tidy(self) -> None:
-        for place in self._places.values():
-            place.tidy()
+        for stack in self._stacks.values():
+            stack.tidy()
 
     def implement(self, name: str, kernel: Kernel) -> OverridingKernel:
         qualified, key = f"{OPERATOR_NAMESPACE}::{name}", self.dispatch_key
-        place = Place(qualified, key, with_keyset=False, stock=kernel)
-        return self._places.setdefault((qualified, key), place).override(kernel)
+        stack = Stack(qualified, key, with_keyset=False, stock=kernel)
+        return self._stacks.setdefault((qualified, key), stack).override(kernel)
 
 
 def _taking_numbers(call_boxed: Kernel, operator: Operator) -> Kernel:
@@ -94,12 +94,12 @@ def _taking_numbers(call_boxed: Kernel, operator: Operator) -> Kernel:
     PyTorch passes such numbers to kernels in Python as they are. A handle of a kernel takes tensors
     only.
     """
-    places = [place for place, _ in operator.tensor_positions]
+    positions = [position for position, _ in operator.tensor_positions]
 
     def called(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
         values = list(arguments)
-        tensors = [values[n] for n in places if isinstance(values[n], torch.Tensor)]
-        for n in places:
+        tensors = [values[n] for n in positions if isinstance(values[n], torch.Tensor)]
+        for n in positions:
             if isinstance(values[n], bool | int | float | complex) and tensors:
                 values[n] = _as_tensor(values[n], tensors[0])
         return call_boxed(keys, *values, **keywords)
@@ -107,10 +107,10 @@ def _taking_numbers(call_boxed: Kernel, operator: Operator) -> Kernel:
     return called
 
 
-def _as_tensor(number: complex, other: torch.Tensor) -> torch.Tensor:
-    """A number as torch_xla makes a tensor of it: of the result's type, so that it takes part in
-    type promotion as the number does."""
-    return torch.tensor(number, dtype=torch.result_type(other, number))
+def _as_tensor(number: complex, operand: torch.Tensor) -> torch.Tensor:
+    """Convert a number to a tensor as torch_xla does: in the result's type, so that it takes part
+    in type promotion like the number."""
+    return torch.tensor(number, dtype=torch.result_type(operand, number))
 
 
 def _in_python_dispatcher(in_python: Kernel, call_boxed: Kernel) -> Kernel:

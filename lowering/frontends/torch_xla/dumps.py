@@ -1,6 +1,6 @@
 """The files to which torch_xla writes its graphs, in the format of torch_xla 2.9.
 
-If the environment requests it, torch_xla writes every graph that it compiles or runs to a file.
+If an environment variable is set, torch_xla writes every graph that it compiles or runs to a file.
 This module imports neither torch nor torch_xla.
 """
 

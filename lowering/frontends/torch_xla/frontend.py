@@ -19,7 +19,7 @@ from lowering.frontends.torch_xla.tracer import XlaTracing
 
 
 def make_frontend() -> Frontend:
-    """Make the frontend of this process. It keeps the stock kernels, so there must be only one."""
+    """Make the frontend of this process, once only, because it keeps the stock kernels."""
     guard_syncs()
     dispatching = XlaDispatching()
     graph = XlaGraph()

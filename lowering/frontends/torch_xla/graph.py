@@ -10,7 +10,7 @@ from torch_xla import runtime
 
 from composites.contexts import with_attributes
 from lowering.emission.composite import emit_composite
-from lowering.emission.linking import name_of, reference
+from lowering.emission.linking import module_name, reference
 from lowering.emission.types import SEED_TYPE, DecompositionHlo, TensorType
 from lowering.frontends.protocols import EmittedComposite
 from lowering.frontends.thread_flag import ThreadFlag
@@ -19,11 +19,11 @@ _XLAC = torch_xla._XLAC
 
 
 class Purpose(NamedTuple):
-    """The purpose of a graph. It is a named tuple, because every call looks up its computation
-    by it."""
+    """The purpose of a graph; a named tuple, which is hashed quickly, because every call looks up
+    its computation by it."""
 
     device: str | None
-    """The device that it runs on: `CPU`, `CUDA`, … It is None for a recorded graph, which holds
+    """The device that runs the graph: `CPU`, `CUDA`, …; None for a recorded graph, which holds
     references to computations."""
     inside: bool
     """True if the graph becomes part of a decomposition."""
@@ -107,8 +107,8 @@ class XlaGraph:
             operands if decomposition.seed is None else [*operands, SEED_TYPE],
             decomposition,
             guard_products=self.guards_products,
-            # XLA:CPU leaves out the rounding of a product to a narrow type where the next
-            # instruction widens it.
+            # XLA:CPU leaves out the rounding of a product to a narrow type if the next instruction
+            # widens the product.
             keep_roundings=self.target.device == "CPU",
             is_shared=self.is_shared,
             # A mode that changes later does not change the composite.
@@ -119,7 +119,7 @@ class XlaGraph:
     def computation(self, name: str, module: bytes) -> Any:
         """A handle for an HLO module, which `insert` takes."""
         if self.is_recorded:
-            self.referred[name_of(module)] = module
+            self.referred[module_name(module)] = module
             module = reference(module)
         return _XLAC._xla_op_computation_from_module_proto(name, module)
 
@@ -128,16 +128,16 @@ class XlaGraph:
         return with_attributes(self, is_recorded=True, is_recorded_to_share=shared)
 
 
-def hlo_of(tensors: Sequence[torch.Tensor]) -> bytes:
-    """The graph of these tensors as a serialized HLO module, before any XLA pass."""
+def graph_hlo(tensors: Sequence[torch.Tensor]) -> bytes:
+    """The graph that computes `tensors` as a serialized HLO module, before any XLA pass."""
     return _XLAC._get_xla_tensors_hlo_proto(list(tensors))  # type: ignore[no-any-return]
 
 
 def lowered(name: str, outputs: Sequence[torch.Tensor]) -> Any:
-    """A LoweringContext of torch_xla that has lowered the graph of some tensors to HLO.
+    """A LoweringContext of torch_xla that has lowered the graph of `outputs` to HLO.
 
     Raises:
-        ValueError: there are none. torch_xla (2.9) then reads past the end of its instructions.
+        ValueError: `outputs` is empty; torch_xla (2.9) would read past the end of its instructions.
     """
     if not outputs:
         raise ValueError("it returns no tensor")

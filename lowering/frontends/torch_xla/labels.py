@@ -1,8 +1,8 @@
 """Labels of calls, which torch_xla writes into the metadata of HLO instructions.
 
 torch_xla keeps a stack of scopes for each thread, for its profiler. With metadata on, each node of
-a graph keeps the stack at the time when it was made, and the names of its instructions begin with
-it.
+a graph keeps the stack at the time when the node was made, and the names of its instructions begin
+with the stack.
 """
 
 import re
@@ -15,7 +15,7 @@ import torch_xla
 
 from composites import torch_internals
 from composites.contexts import with_setting
-from lowering.frontends.torch_xla.graph import hlo_of
+from lowering.frontends.torch_xla.graph import graph_hlo
 from lowering.frontends.torch_xla.value_guard import GUARD
 
 _XLAC = torch_xla._XLAC
@@ -42,9 +42,9 @@ class XlaLabels:
         return torch_internals.asking_key(GUARD)
 
     def hlo(self, tensors: Sequence[torch.Tensor]) -> bytes:
-        with self.kept():  # torch_xla asks when it lowers too
-            return hlo_of(tensors)
+        with self.kept():  # torch_xla also reads this setting when it lowers
+            return graph_hlo(tensors)
 
-    def label_of(self, instruction: Any) -> str | None:
+    def find_label(self, instruction: Any) -> str | None:
         labels = _SCOPE.findall(instruction.metadata.op_name)
         return labels[-1] if labels else None

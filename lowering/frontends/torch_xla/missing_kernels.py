@@ -1,9 +1,9 @@
 """Decompositions in place of lowerings that torch_xla lacks, while a program is recorded.
 
 torch_xla computes an operator without a lowering on the CPU. A recorded program has no values for
-that, so it takes PyTorch's decomposition of the operator or ours, where there is one. The kernels
-that do this belong to a dispatch key that no tensor has. It is below autograd, so gradients are
-those of the operator, and threads that record nothing never come here.
+that, so it uses the decomposition of PyTorch or of this project, if there is one. The kernels that
+do this belong to a dispatch key that no tensor has. The key is below autograd, so gradients are
+those of the operator, and threads that record nothing never reach these kernels.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,10 +42,10 @@ _IN_PART = frozenset(
         "aten::scatter_reduce.two",
     ]
 )
-"""Operators of which torch_xla lowers some calls only."""
+"""Operators of which torch_xla lowers only some calls."""
 
 _NOT_RIGHT = frozenset(["aten::randperm", "aten::conv_tbc", "aten::conv_tbc_backward"])
-"""Operators whose lowering has no StableHLO, or other numbers (torch_xla 2.9.0)."""
+"""Operators whose lowering has no StableHLO, or returns wrong numbers (torch_xla 2.9.0)."""
 
 _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset())
 """The operators that this thread is decomposing."""
@@ -53,7 +53,7 @@ _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset
 
 @contextmanager
 def decomposed() -> Iterator[None]:
-    """A context in which operators without a lowering are decomposed as PyTorch does it."""
+    """A context in which operators without a lowering are decomposed like in PyTorch."""
     _register()
     with torch_internals.including_key(_KEY):
         yield
@@ -63,10 +63,10 @@ def decomposed() -> Iterator[None]:
 def _register() -> object:
     """Register the kernels. They stay for the life of the process."""
     top = torch_internals.fresh_dispatch_state()
-    known = {**torch_internals.decompositions(), **DECOMPOSITIONS}
+    available = {**torch_internals.decompositions(), **DECOMPOSITIONS}
     kernels = {
         operator: _decomposing(operator, decomposition, top)
-        for operator, decomposition in known.items()
+        for operator, decomposition in available.items()
         if _may_lack_lowering(operator.name())
     }
     kernels |= {operator: _correcting(operator, correct) for operator, correct in corrections()}
@@ -88,8 +88,8 @@ def _may_lack_lowering(qualified: str) -> bool:
 
 
 def _asking_no_more(below: Redispatch, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """The call without this key: AOTAutograd traces, and asks every key again. The traced operators
-    run with the key."""
+    """Make the call without this key, because AOTAutograd traces, and calls the kernels of each key
+    again. The traced operators run with the key."""
     with torch_internals.excluding_key(_KEY):
         return below(*arguments, **keywords)
 
@@ -105,16 +105,16 @@ def _correcting(overload: Any, correction: Callable[[Redispatch], Kernel]) -> Ke
 
 
 def _taking_scalars(below: Kernel) -> Kernel:
-    """A kernel for which tensors without dimensions have one."""
+    """A kernel that treats tensors without dimensions as vectors of one element."""
 
     def widened(value: Any) -> Any:
         is_scalar = isinstance(value, torch.Tensor) and value.dim() == 0
         return value.reshape(1) if is_scalar else value
 
-    def kernel(keys: DispatchKeySet, self: Any, *others: Any, **keywords: Any) -> Any:
+    def kernel(keys: DispatchKeySet, self: Any, *operands: Any, **keywords: Any) -> Any:
         if self.dim() > 0 or torch_internals.in_python_dispatcher():
-            return below(keys, self, *others, **keywords)
-        results = below(keys, *map(widened, (self, *others)), **keywords)
+            return below(keys, self, *operands, **keywords)
+        results = below(keys, *map(widened, (self, *operands)), **keywords)
         return pytree.tree_map_only(torch.Tensor, lambda result: result.reshape(()), results)
 
     return kernel
@@ -129,12 +129,12 @@ def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Ke
             if overload.name() not in _NOT_RIGHT:
                 return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
         except ValueReadError as error:
-            # PyTorch may have a kernel for all backends that reads values, where ours does not.
+            # PyTorch's kernel for all backends may read values, unlike the decomposition.
             replaced = isinstance(error, NoKernelError) or overload in DECOMPOSITIONS
-            if not replaced or overload in _UNDERWAY.get():  # it ends in the operator itself
+            if not replaced or overload in _UNDERWAY.get():  # it calls the operator itself
                 raise
         # The call arrived below functionalization. The decomposition starts above it, because it
-        # may take views and write to what it made.
+        # may take views and write to tensors that it made.
         with (
             torch_internals.dispatching_from(top),
             torch_internals.including_key(_KEY),

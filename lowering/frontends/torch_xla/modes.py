@@ -26,8 +26,8 @@ def beside_no_trace() -> AbstractContextManager[object]:
 
 
 def numbers_are_constants(value: bool) -> AbstractContextManager[None]:
-    """A context in which torch_xla writes Python numbers into a graph as constants, or else as
-    parameters."""
+    """A context in which torch_xla writes Python numbers into a graph as constants if `value`,
+    otherwise as parameters."""
     read = _XLAC._get_xla_all_numbers_special_scalars
     return with_setting(read, _XLAC._set_xla_all_numbers_special_scalars, value)
 

@@ -33,14 +33,14 @@ _REACH = 256
 
 
 def advanced(state: int, times: int = 1) -> int:
-    """The generator's state after this number of random operators."""
+    """The generator's state after a number of random operators."""
     for _ in range(times):
         state = following(state) % _WRAP
     return state
 
 
 def preceding(state: int) -> int:
-    """The state from which one random operator advances to this one."""
+    """The state from which one random operator advances to `state`."""
     return (state - INCREMENT) * pow(MULTIPLIER, -1, _WRAP) % _WRAP
 
 
@@ -59,7 +59,7 @@ def signed(state: int) -> int:
 
 
 def advancing(times: int) -> tuple[int, int]:
-    """A factor and an offset, as int64, with which a state is advanced this number of times."""
+    """A factor and an offset, as int64, that advance a state a number of times."""
     offset = advanced(0, times)
     return signed((advanced(1, times) - offset) % _WRAP), signed(offset)
 
@@ -83,8 +83,8 @@ class XlaRandomNumbers:
     def seed(self) -> Seed:
         state = xm.get_rng_state() % _WRAP
         if _XLAC._get_use_eager_mode():
-            # A random operator uses the number there before it advances it. What a composite gets
-            # is advanced once before it is used.
+            # In eager mode, a random operator uses the number before advancing it. A composite
+            # advances its operand once before using it.
             return Seed(_scalar_parameter(signed(preceding(state))), state)
         count = self._counts.get(state)
         if count is None and self._root is not None:
@@ -161,15 +161,15 @@ def advances_since_mark(tensor: torch.Tensor) -> int | None:
 
 
 def _scalar_parameter(value: int) -> torch.Tensor:
-    """A 0-d tensor that is data. `torch.tensor(value).to("xla")` would be a constant for 0 and 1,
-    and during tracing."""
+    """A 0-d tensor with data. `torch.tensor(value).to("xla")` would be a constant for 0 and 1, and
+    during tracing."""
     tensor: torch.Tensor = xm.send_cpu_data_to_device([torch.tensor(value)], torch_xla.device())[0]
     return tensor
 
 
 def _reset_to_base_seed() -> int:
     """Set the state to the base from which torch_xla makes the states of later graphs, and return
-    it. `set_rng_state` sets both."""
+    the base. `set_rng_state` sets both."""
     with values_readable():
         tensor = _XLAC._get_base_seed_as_tensor(str(torch_xla.device()))
         return int(tensor.item()) % _WRAP

@@ -35,7 +35,7 @@ from lowering.frontends.torch_xla.random import (
     marked,
     states_offered,
 )
-from lowering.frontends.torch_xla.tensors import has_no_value, values_of
+from lowering.frontends.torch_xla.tensors import has_no_value, read_values
 from lowering.frontends.torch_xla.value_guard import is_guarded, values_readable, values_unreadable
 from lowering.hlo.convert import to_located_stablehlo, to_stablehlo
 from lowering.stablehlo import (
@@ -54,11 +54,11 @@ _XLAC = torch_xla._XLAC
 
 _SPARSE = ("'SparseXLA'", "'SparseCsrXLA'", "new_compressed_tensor")
 _NESTED = ("NestedTensor", "NestedInt")
-"""PyTorch's messages about sparse and nested tensors have one of these."""
+"""Parts of PyTorch's messages about sparse and nested tensors."""
 
 _NOT_FAKE = "allow_non_fake_inputs"
-"""AOTAutograd's message about a tensor that a function reads and is not given has this text. Scans
-trace their functions with it."""
+"""A part of AOTAutograd's message about a tensor that a function reads but does not receive. Scans
+trace their functions with AOTAutograd."""
 
 
 _OPERATOR_ON_FUNCTIONS = re.compile(
@@ -78,7 +78,7 @@ class XlaRecording:
     @contextmanager
     def recording(self, *, shared: bool = False) -> Iterator[None]:
         try:
-            # First the mode, which waits for other threads.
+            # The mode comes first, because it waits for other threads.
             with (
                 tracing_mode(),
                 marked(),
@@ -129,25 +129,25 @@ class XlaRecording:
         if module is None:
             outputs = self._linked(hlo, context.device_parameter_id_tensor_mapping())
             context = lowered("IrToHlo", outputs)
-            # This also lowers the outputs one after the other, so parameters get the same numbers.
+            # This also lowers the outputs in order, so parameters get the same numbers.
             bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
             converted = Module.from_bytes(bytecode, "torch_xla's StableHLO")
             module = run_passes(converted, clean_passes(), verify=False)
-        places = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
+        positions = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
         data = context.device_parameter_id_tensor_mapping()
         parameters: list[GraphParameter] = []
         constants: dict[int, Any] = {}
-        # The dtype of a tensor in `data` is the signed one where the parameter is unsigned.
+        # The dtype of a tensor in `data` is signed even if the parameter is unsigned.
         types, results = _main_types(module)
         with values_readable():
-            counts = {n: advances_since_mark(data[n]) for n in sorted(data) if n not in places}
+            counts = {n: advances_since_mark(data[n]) for n in sorted(data) if n not in positions}
             # Each composite, each other operator and each part that the backward computes again may
-            # have a parameter of its own with the generator's state.
+            # have a separate parameter with the generator's state.
             states = {n: count for n, count in counts.items() if count is not None}
             seed = min(states, key=states.__getitem__, default=None)
             for number in sorted(data):
-                if number in places or number == seed:
-                    parameters.append(GraphParameter(places.get(number), types[number]))
+                if number in positions or number == seed:
+                    parameters.append(GraphParameter(positions.get(number), types[number]))
                 elif number not in states:
                     constants[number] = _constant(data[number], types[number])
         kept = [number for number in sorted(data) if number not in constants]
@@ -175,25 +175,25 @@ class XlaRecording:
 
 
 def _text(tensor: Any) -> str | None:
-    """A traced tensor as it prints. The user's module may print, and AOTAutograd makes text of all
-    that it traced, for a log."""
+    """The printed form of a traced tensor. The user's module may print tensors, and AOTAutograd
+    writes traced values to a log."""
     is_traced = isinstance(tensor, torch.Tensor) and tensor.is_xla and is_guarded()  # type: ignore[attr-defined]
     return description(tensor) if is_traced else None
 
 
 def _own_graphs_of_scans() -> AbstractContextManager[None]:
-    """A context in which torch_xla's `scan` traces every function again. It also runs `scan_layers`
-    and torch.nn.GRU.
+    """A context in which torch_xla's `scan`, which also runs `scan_layers` and torch.nn.GRU, traces
+    every function again.
 
     `scan` keeps the graphs of pure functions. Their operators depend on the composites that were
-    on, and they may hold tensors. So a recorded program takes no graph from outside, and leaves
-    none.
+    on, and they may hold tensors. So a recorded program neither uses a graph from outside nor
+    leaves one.
     """
     return with_attributes(scan, _SCAN_COMPUTATION_CACHE=WeakKeyDictionary())
 
 
 def _explained(text: str) -> ForeignDataError | ControlFlowError | None:
-    """The exception that replaces an error of this text; None if the error is raised as it is."""
+    """The exception that replaces an error with a text; None if the error is raised as it is."""
     foreign = other_device(text)
     if foreign is not None:
         return foreign
@@ -220,9 +220,9 @@ def _explained(text: str) -> ForeignDataError | ControlFlowError | None:
 
 
 def _constant(tensor: torch.Tensor, type_: TensorType) -> Any:
-    """The values of a tensor that the program made itself, as numpy."""
+    """The values of a tensor that the program made itself, as a numpy array."""
     check_constant(type_, tensor.numel() * tensor.element_size())
-    return values_of(tensor).view(numpy_dtype(type_.element_type))
+    return read_values(tensor).view(numpy_dtype(type_.element_type))
 
 
 def _main_types(module: Module) -> tuple[list[TensorType], tuple[TensorType, ...]]:

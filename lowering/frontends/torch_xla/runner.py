@@ -1,4 +1,4 @@
-"""Running the graph of given tensors, and reading it as StableHLO."""
+"""Running the graph of tensors, and reading it as StableHLO."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,10 +14,10 @@ _XLAC = torch_xla._XLAC
 
 
 class XlaRunningGraph:
-    """See `lowering.frontends.protocols.RunningGraph`. Tensors have their values at once; results
-    have values when the graph has run."""
+    """See `lowering.frontends.protocols.RunningGraph`. Tensors have values immediately; results
+    have values after the graph has run."""
 
-    def place(self, tensor: torch.Tensor) -> torch.Tensor:
+    def put(self, tensor: torch.Tensor) -> torch.Tensor:
         copy = tensor.detach().clone()
         # A 0-d tensor from the CPU would be a number, and numbers are constants.
         if not copy.dim():
@@ -30,13 +30,12 @@ class XlaRunningGraph:
         yield
 
     def stablehlo(self, tensors: Sequence[torch.Tensor]) -> Module:
-        # As bytecode: jaxlib does not read how torch_xla's text has large constants of booleans.
+        # Use bytecode: jaxlib cannot read large constants of booleans in torch_xla's text.
         bytecode = _XLAC._get_stablehlo(list(tensors), "", [], True)
         return Module.from_bytes(bytecode, "torch_xla's StableHLO")
 
     def run(self, tensors: Sequence[torch.Tensor]) -> None:
-        # torch_xla.sync() takes in whatever else is alive, and a graph with more in it may be fused
-        # in another way.
+        # torch_xla.sync() computes all live tensors, and a larger graph may be fused differently.
         _XLAC._xla_sync_multi(list(tensors), [], True, True)
 
     def values(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -1,8 +1,8 @@
-"""`torch_xla.sync` beside a trace, where torch_xla would crash.
+"""`torch_xla.sync` during a trace, for which torch_xla would crash.
 
-torch_xla.sync computes all tensors of the process that are alive. Placeholders have no data, so the
-process would end with a segmentation fault. In a trace, a sync is therefore an error. In another
-thread, it waits until the trace has ended.
+torch_xla.sync computes all live tensors of the process. Placeholders have no data, so the process
+would end with a segmentation fault. In a trace, a sync is therefore an error. In another thread, it
+waits until the trace has ended.
 """
 
 from collections.abc import Callable
@@ -19,19 +19,19 @@ from lowering.frontends.torch_xla.value_guard import is_guarded
 
 _XLAC = torch_xla._XLAC
 
-_OF_ALL_TENSORS = ("_xla_step_marker", "_xla_sync_live_tensors")
-_OF_SOME_TENSORS = ("_xla_sync_multi",)
+_SYNCS_OF_ALL = ("_xla_step_marker", "_xla_sync_live_tensors")
+_SYNCS_OF_LISTED = ("_xla_sync_multi",)
 
 
 class SyncError(GraphRunError, ValueReadError):
-    """Code that is traced with placeholders calls torch_xla.sync."""
+    """Traced code calls torch_xla.sync."""
 
 
 def guard_syncs() -> None:
     """Guard torch_xla's functions, for the life of the process. A second call changes nothing."""
-    for name in _OF_ALL_TENSORS:
+    for name in _SYNCS_OF_ALL:
         _guard(name, beside_no_trace)
-    for name in _OF_SOME_TENSORS:
+    for name in _SYNCS_OF_LISTED:
         _guard(name, nullcontext)
 
 

@@ -19,7 +19,7 @@ DEVICE_TYPE = "xla"
 
 _MISSING = ("f8E8M0FNU",)
 _SIGNED = frozenset({"ui16", "ui32", "ui64"})
-"""Types that torch_xla 2.9 takes for signed ones where it makes a tensor of an XLA value: the
+"""Unsigned types that torch_xla 2.9 treats as signed when it makes a tensor of an XLA value: the
 tensor's dtype is then int16, int32 or int64."""
 
 _NUMBERS = count()
@@ -35,7 +35,7 @@ class XlaTensors:
         return tensor.is_xla  # type: ignore[attr-defined,no-any-return]
 
     @staticmethod
-    def type_of(tensor: torch.Tensor) -> TensorType:
+    def tensor_type(tensor: torch.Tensor) -> TensorType:
         return tensor_type(tensor, "torch_xla", _MISSING)
 
     @staticmethod
@@ -47,17 +47,17 @@ class XlaTensors:
         return type_.element_type not in _SIGNED
 
     @staticmethod
-    def sharding_of(tensor: torch.Tensor) -> str:
+    def sharding_text(tensor: torch.Tensor) -> str:
         if not XlaTensors.owns(tensor):
             return ""
         return _XLAC._get_xla_sharding_spec(tensor)  # type: ignore[no-any-return]
 
     @staticmethod
     def placeholder(like: torch.Tensor) -> torch.Tensor:
-        type_ = XlaTensors.type_of(like)
+        type_ = XlaTensors.tensor_type(like)
         if type_.element_type in _SIGNED:
             return _stand_in(like)
-        if type_.element_type.startswith("f8"):  # create_placeholder_tensor does not know these
+        if type_.element_type.startswith("f8"):  # create_placeholder_tensor does not support these
             shape = {"type": type_.element_type.lower(), "sizes": type_.shape}
             return _XLAC._xla_create_placeholder_tensor(shape)  # type: ignore[no-any-return]
         from torch_xla.core.xla_builder import create_placeholder_tensor
@@ -70,7 +70,7 @@ class XlaTensors:
 
 
 def _stand_in(like: torch.Tensor) -> torch.Tensor:
-    """A tensor with data in place of a placeholder, whose dtype would be the signed one."""
+    """A tensor with data in place of a placeholder, whose dtype would be signed."""
     if like.dim() == 0:
         return _number_in(like.dtype)
     blank = torch.zeros(tuple(like.shape), dtype=like.dtype, device="cpu")
@@ -79,45 +79,45 @@ def _stand_in(like: torch.Tensor) -> torch.Tensor:
 
 
 def _number_in(dtype: torch.dtype) -> torch.Tensor:
-    """A 0-d tensor with data of its own.
+    """A 0-d tensor with its own data.
 
-    For equal numbers torch_xla makes one parameter, and of 0 and 1, or of all numbers while it
-    traces, constants.
+    torch_xla makes one parameter of equal numbers, and constants of 0 and 1, or of all numbers
+    while it traces.
     """
     number = torch.tensor(2 + next(_NUMBERS) % 60_000, device="cpu").to(dtype)
     with numbers_are_constants(False):
         with values_readable():
             made = number.to(torch_xla.device())
-        _XLAC._get_xla_tensors_text([made])  # this decides what it becomes
+        _XLAC._get_xla_tensors_text([made])  # makes it a parameter or a constant
         return made
 
 
 def has_no_value(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a placeholder, or computed from one."""
+    """Return whether a tensor is a placeholder, or computed from a placeholder."""
     if not XlaTensors.owns(tensor):
         return False
     _, read = _XLAC._get_tensors_xla_device_data_node([tensor])
     return any(map(_XLAC._is_placecholder, read))  # spelled like this in torch_xla 2.9
 
 
-def values_of(tensor: torch.Tensor) -> Any:
-    """The values of a tensor with data, as numpy."""
-    type_ = XlaTensors.type_of(tensor)
+def read_values(tensor: torch.Tensor) -> Any:
+    """The values of a tensor with data, as a numpy array."""
+    type_ = XlaTensors.tensor_type(tensor)
     with values_readable():
         bits = tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return bits.view(numpy_dtype(type_.element_type)).reshape(type_.shape)
 
 
 def next_id() -> int:
-    """A number that torch_xla gives to no other tensor."""
+    """A number that torch_xla assigns to no other tensor."""
     return _XLAC._xla_get_tensor_id(torch.empty(0, device=DEVICE_TYPE))  # type: ignore[no-any-return]
 
 
 def existed_before(
-    first: int, others: Sequence[torch.Tensor | None]
+    first: int, operands: Sequence[torch.Tensor | None]
 ) -> Callable[[torch.Tensor], bool]:
-    """Return whether a tensor is older than an earlier `next_id`, and is none of some others."""
-    own = {_XLAC._xla_get_tensor_id(tensor) for tensor in others if tensor is not None}
+    """Make a predicate that is True for tensors with ids below `first`, except operands."""
+    own = {_XLAC._xla_get_tensor_id(tensor) for tensor in operands if tensor is not None}
 
     def is_older(tensor: torch.Tensor) -> bool:
         if not XlaTensors.owns(tensor):
@@ -129,10 +129,10 @@ def existed_before(
 
 
 def made_since(first: int, outputs: Sequence[torch.Tensor], context: Any) -> set[int]:
-    """The parameters of a graph whose data did not exist before.
+    """The parameters of a graph whose data did not exist at an earlier time.
 
     Args:
-        first: the `next_id` of that moment.
+        first: the `next_id` of that time.
         outputs: the graph's results.
         context: the graph's LoweringContext.
     """

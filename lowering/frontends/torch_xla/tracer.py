@@ -1,4 +1,4 @@
-"""Tracing a function with placeholders to HLO, which gives decompositions."""
+"""Tracing a function with placeholders to HLO, to get decompositions."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ from lowering.frontends.torch_xla.tensors import (
     has_no_value,
     made_since,
     next_id,
-    values_of,
+    read_values,
 )
 from lowering.frontends.torch_xla.value_guard import values_readable, values_unreadable
 
@@ -43,11 +43,11 @@ _MOST_DRAWS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
-    """A decomposition, and the values that it reads beside its operands."""
+    """A decomposition, and the values that it reads besides its operands."""
 
     decomposition: DecompositionHlo
-    others: Mapping[int, torch.Tensor]
-    """Tensors, by parameter."""
+    extras: Mapping[int, torch.Tensor]
+    """Tensors that are not operands, by parameter."""
     numbers: frozenset[int]
     """The parameters that are Python numbers. torch_xla makes parameters of them unless a
     process-wide switch is set, which would change the graphs of other threads."""
@@ -87,7 +87,7 @@ class XlaTracing:
                 return _lowered(function, operands, autocast, self._random_numbers.tensors)
 
         _, handled, _ = sys.exc_info()
-        # Tensors of a trace around this one are needed after an error.
+        # Tensors of an enclosing trace are needed after an error.
         is_outermost = not (self._graph.is_recorded or self._graph.tracing.active)
         try:
             # torch.compile may be tracing at this point
@@ -118,19 +118,19 @@ class XlaTracing:
             raise UnsupportedCallError(f"it draws random numbers more than {_MOST_DRAWS} times")
         seed = None
         if draws != 0:
-            # The function draws random numbers. The graph that is being built may hold any
-            # expression as the state by now, so the function is traced again with a plain parameter
-            # as the state.
+            # The function draws random numbers. The state in the graph that is being built may be
+            # any expression by now, so the function is traced again with a plain parameter as the
+            # state.
             self._random_numbers.restore(before)
             with self._random_numbers.at(MARK):
                 trace = traced()
             with values_readable():
-                seed = next((n for n, tensor in trace.others.items() if carries_mark(tensor)), None)
+                seed = next((n for n, tensor in trace.extras.items() if carries_mark(tensor)), None)
         return replace(
             trace.decomposition,
             seed=seed,
             draws=draws,
-            numbers={n: values_of(trace.others[n]) for n in trace.numbers if n != seed},
+            numbers={n: read_values(trace.extras[n]) for n in trace.numbers if n != seed},
             hides_numbers=as_stock and self._graph.device == "CPU",
             referred=self._graph.referred,
         )
@@ -164,8 +164,8 @@ def _lowered(
     ids = [context.tensor_parameter_id(t) for t in placeholders if t is not None]
     parameters = tuple(i if i >= 0 else None for i in ids)
     data = context.device_parameter_id_tensor_mapping()
-    others = {number: tensor for number, tensor in data.items() if number not in parameters}
-    scalars = {number for number, tensor in others.items() if tensor.dim() == 0}
+    extras = {number: tensor for number, tensor in data.items() if number not in parameters}
+    scalars = {number for number, tensor in extras.items() if tensor.dim() == 0}
     made = made_since(first, outputs, context) if scalars else set()
     decomposition = DecompositionHlo(context.hlo(), parameters)
-    return _Traced(decomposition, others, frozenset(scalars & made))
+    return _Traced(decomposition, extras, frozenset(scalars & made))

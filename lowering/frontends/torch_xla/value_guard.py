@@ -1,4 +1,4 @@
-"""Raise an exception if the value of a placeholder is read, where torch_xla would abort the
+"""Raise an exception if the value of a placeholder is read, for which torch_xla would abort the
 process.
 
 The guard consists of kernels for a dispatch key that no tensor has. These kernels run in a thread
@@ -48,9 +48,9 @@ def values_unreadable() -> Iterator[None]:
 class _Collection:
     """Python's collection of cycles, which waits while values are unreadable.
 
-    torch_xla casts the seed of its generator under the lock that each XLA tensor takes as it ends
-    (torch_xla 2.9, `GetRngSeed`), and the guard's kernel for casts is Python: a collection there
-    that ends an XLA tensor would wait for its own thread forever.
+    torch_xla casts the seed of its generator under the lock that each XLA tensor takes when it is
+    freed (torch_xla 2.9, `GetRngSeed`), and the guard's kernel for casts is Python: a collection in
+    it that frees an XLA tensor would wait for its own thread forever.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ def is_guarded() -> bool:
 
 
 _FALLBACKS: dict[str, int] = {}
-"""The number of times that each operator had been computed on the CPU at the last look."""
+"""The number of times that each operator had been computed on the CPU at the last reading."""
 
 
 def _fallbacks() -> dict[str, int]:
@@ -105,8 +105,8 @@ def _fallbacks() -> dict[str, int]:
 
 
 def _fallback_error(operands: Sequence[torch.Tensor]) -> ValueReadError:
-    """The error for the operator that torch_xla is about to compute on the CPU, and has just
-    counted."""
+    """The error for the operator that torch_xla has just counted, and is about to compute on the
+    CPU."""
     now = _fallbacks()
     names = [name for name, count in now.items() if count > _FALLBACKS.get(name, 0)]
     _FALLBACKS.update(now)
@@ -115,11 +115,10 @@ def _fallback_error(operands: Sequence[torch.Tensor]) -> ValueReadError:
         return ValueReadError(
             f"the result of {' or '.join(sized)} has a size that depends on values"
         )
-    # Composites leave calls with tensors of two devices alone, also those that they would take
-    # otherwise.
+    # Entries do not claim calls with tensors of two devices, which they might claim otherwise.
     tensors = [t for t in operands if isinstance(t, torch.Tensor) and t.dim()]
-    others = sorted({str(t.device) for t in tensors if not t.is_xla})  # type: ignore[attr-defined]
-    mixed = f", which has a tensor on {' and '.join(others)} too," if others else ""
+    devices = sorted({str(t.device) for t in tensors if not t.is_xla})  # type: ignore[attr-defined]
+    mixed = f", which has a tensor on {' and '.join(devices)} too," if devices else ""
     return NoKernelError(
         f"torch_xla has no lowering for this call of {' or '.join(names) or 'an operator'}{mixed}"
         " and would compute it on the CPU, but a traced tensor has no value"
@@ -156,8 +155,8 @@ def _refusing(name: str) -> Kernel:
 def complex_number(value: complex, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
     """A Python number as a tensor without dimensions on the XLA device.
 
-    A graph of torch_xla has constants of real numbers: of a complex one, it drops the imaginary
-    part.
+    A graph of torch_xla has constants of real numbers only, and drops the imaginary part of a
+    complex constant.
     """
     parts = (
         torch.full((), part, dtype=torch.float64, device="xla") for part in (value.real, value.imag)

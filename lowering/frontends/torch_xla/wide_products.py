@@ -1,5 +1,5 @@
-"""The backend kernels of `composites.operators.wide_products`: one instruction each, made with
-the rules of `lowering.frontends.aten_in_jax`."""
+"""The backend kernels of `composites.operators.wide_products`: one instruction per operator, made
+with the rules of `lowering.frontends.aten_in_jax`."""
 
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,7 @@ from lowering.stablehlo.dtypes import numpy_dtype
 
 
 def implement(dispatching: Dispatching, graph: XlaGraph) -> tuple[Override, ...]:
-    """Register both operators' kernels, for as long as the result is kept."""
+    """Register the kernels of both operators, for as long as the result is kept."""
     return tuple(
         dispatching.implement(name, _kernel(graph, name)) for name in ("matmul", "convolution")
     )
@@ -32,27 +32,27 @@ def _kernel(graph: XlaGraph, name: str) -> Kernel:
         from jax.lax import optimization_barrier
 
         from composites.registry.operators import overload
-        from lowering.frontends.aten_in_jax.table import rule_of
+        from lowering.frontends.aten_in_jax.table import find_rule
         from lowering.frontends.jax.functions import lower_to_hlo
 
-        rule = rule_of(overload(symbol))
+        rule = find_rule(overload(symbol))
         blank = torch.empty(0, dtype=dtype, device="meta")
-        of_result = numpy_dtype(XlaTensors.type_of(blank).element_type)
+        result_dtype = numpy_dtype(XlaTensors.tensor_type(blank).element_type)
         # As in `emit_composite`, for products outside composites.
         guarded = graph.guards_products and operands[0].element_type == "bf16"
 
-        def function(one: Any, other: Any) -> Any:
-            result = rule(of_result, one, other, *geometry, dtype)
+        def function(left: Any, right: Any) -> Any:
+            result = rule(result_dtype, left, right, *geometry, dtype)
             return optimization_barrier(result) if guarded else result
 
         return graph.computation(name, lower_to_hlo(function, operands).module)
 
-    def kernel(one: Tensor, other: Tensor, *arguments: Any) -> Tensor:
+    def kernel(left: Tensor, right: Tensor, *arguments: Any) -> Tensor:
         *listed, out_dtype = arguments
         geometry = tuple(tuple(o) if isinstance(o, list) else o for o in listed)
-        types = (XlaTensors.type_of(one), XlaTensors.type_of(other))
+        types = (XlaTensors.tensor_type(left), XlaTensors.tensor_type(right))
         handle = computation(types, geometry, out_dtype, graph.target)
-        (result,) = graph.insert(symbol, (one, other), handle)
+        (result,) = graph.insert(symbol, (left, right), handle)
         return result  # type: ignore[no-any-return]
 
     return kernel

@@ -86,7 +86,7 @@ class Numbering:
         """
         computations = {computation.id: computation for computation in module.computations}
         reading = _Reading(self, computations)
-        entry = hlo_proto.entry_of(module)
+        entry = hlo_proto.entry_computation(module)
         parameters = {
             instruction.parameter_number: self.number(
                 Value(DATA, _type(instruction.shape), attributes=data[instruction.parameter_number])

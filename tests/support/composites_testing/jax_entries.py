@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from composites.registry.catalog import load_catalog
-from lowering.jax_entries.availability import examples_of
+from lowering.jax_entries.availability import find_examples
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
 from lowering.sample_calls import ExampleCall, NoCalls
@@ -18,7 +18,7 @@ RANDOM = ("dropout", "drop_path")
 
 
 def example_of(definition: Definition) -> ExampleCall:
-    examples = examples_of(definition)
+    examples = find_examples(definition)
     assert not isinstance(examples, NoCalls), examples.reason
     return examples[0]
 
