@@ -96,11 +96,11 @@ def _read(path: Path) -> Lock:
 def _lock_of(path: Path) -> Lock:
     """The lock of a registry file, in the place of an installed registry of its namespace."""
     from composites.registry.catalog import load_catalog
-    from lowering.locking import lock_of
+    from lowering.locking import lock_registry
 
     with ALLOWLIST.unset():
         catalog = load_catalog([str(path)], in_place=True)
-        return lock_of(catalog.registries[0], catalog)
+        return lock_registry(catalog.registries[0], catalog)
 
 
 def _refuse(

@@ -18,7 +18,7 @@ from lowering import activation
 from lowering.dispatch.statistics import Statistics
 from lowering.suggestion.callees import Callee, Other
 from lowering.suggestion.recording import StepRecord
-from lowering.trial import problem_of
+from lowering.trial import make_problem
 
 _FEWEST = 3
 """Instructions per call, and per composite in it, below which a function is not worth an entry."""
@@ -133,7 +133,7 @@ class Drafting:
             ):
                 step = measure()
         except CompositesError as error:  # it may name an entry; else the last one is too many
-            problem = problem_of(str(error), tried[-1], tried)
+            problem = make_problem(str(error), tried[-1], tried)
             return {functions[problem.entry or tried[-1].name]: problem.message.partition("\n")[0]}
         idle: dict[str, str] = {}
         for entry in tried:

@@ -18,7 +18,7 @@ from lowering.sample_calls import (
     ExampleCall,
     NoCalls,
     Sample,
-    calls_of,
+    make_calls,
     caught,
     example_calls,
     is_adapted_function,
@@ -87,7 +87,7 @@ def _named(subject: Subject, dtype: torch.dtype) -> Iterator[Sample]:
     assert subject.samples is not None
     find = load_function if subject.function else find_function
     function = subject.function or caught(_owner(subject))
-    for arguments, keywords in calls_of(subject.samples, dtype, subject.label, find):
+    for arguments, keywords in make_calls(subject.samples, dtype, subject.label, find):
         yield Sample(function, arguments, keywords, reference=subject.original)
 
 
