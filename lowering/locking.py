@@ -31,7 +31,7 @@ from lowering.sample_calls import (
     is_adapted_function,
 )
 from lowering.stablehlo import Module, rename_decompositions, rename_module, run_passes
-from lowering.stablehlo.composites import composites_of, signature
+from lowering.stablehlo.composites import find_composites, signature
 from lowering.stablehlo.fingerprint import fingerprint
 from lowering.stablehlo.ir_types import IrOperation
 
@@ -167,7 +167,7 @@ def _call(module: Module, composite: IrOperation) -> Call:
 
 def _outermost(module: Module) -> Iterable[IrOperation]:
     """The composites of the program itself, without the composites inside decompositions."""
-    return [c for c in composites_of(module.ir) if "main" in str(c.parent.attributes["sym_name"])]
+    return [c for c in find_composites(module.ir) if "main" in str(c.parent.attributes["sym_name"])]
 
 
 @dataclass(slots=True)

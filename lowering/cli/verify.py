@@ -22,7 +22,7 @@ from composites.registry.model import STOCK
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import numbers, print_json, print_table
-from lowering.verification.results import Finding, Row, Verdict, entries_of, with_verdict
+from lowering.verification.results import Finding, Row, Verdict, entry_names, with_verdict
 
 if TYPE_CHECKING:
     from composites.registry.catalog import Catalog
@@ -177,9 +177,9 @@ def _print(rows: Sequence[Row]) -> None:
             typer.echo(
                 f"not claimed: {row.entry} {row.dtype}: {reason.calls} calls: {reason.reason}"
             )
-    failed = entries_of(with_verdict(rows, Verdict.FAILED))
-    unsure = entries_of(with_verdict(rows, Verdict.NOT_VERIFIED))
-    verified = set(entries_of(with_verdict(rows, Verdict.VERIFIED))) - {*failed, *unsure}
+    failed = entry_names(with_verdict(rows, Verdict.FAILED))
+    unsure = entry_names(with_verdict(rows, Verdict.NOT_VERIFIED))
+    verified = set(entry_names(with_verdict(rows, Verdict.VERIFIED))) - {*failed, *unsure}
     typer.echo(f"{len(verified)} verified, {len(failed)} failed, {len(unsure)} not verified")
 
 

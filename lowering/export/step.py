@@ -37,7 +37,7 @@ from lowering.stablehlo.kernels import (
     KernelUse,
     PlacedKernels,
     failing_calls,
-    given_kernels,
+    named_kernels,
     place_kernels,
 )
 from lowering.stablehlo.run import compiler_options, enable_x64, import_jax, local_devices
@@ -428,9 +428,9 @@ def with_kernels(
     """
     unlisted = f"{NOT_LISTED} for {platform}"
     if kernels is None:
-        candidates, unlisted = given_kernels(module, {}), "the step was compiled without kernels"
+        candidates, unlisted = named_kernels(module, {}), "the step was compiled without kernels"
     elif isinstance(kernels, Mapping):
-        candidates, unlisted = given_kernels(module, kernels, ignored), "no kernel is given for it"
+        candidates, unlisted = named_kernels(module, kernels, ignored), "no kernel is given for it"
     elif ignored:
         raise ProgramError("ignored is for passed kernels; registries list `ignores` for theirs")
     elif kernels == "auto":

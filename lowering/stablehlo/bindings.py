@@ -488,13 +488,13 @@ def made_by(value: IrValue, *names: str) -> IrOperation | None:
     return owner if owner is not None and owner.name in names else None
 
 
-def number_of(value: IrValue) -> Any:
+def splat_number(value: IrValue) -> Any:
     """The number that all elements of a constant are; None for another value."""
     owner = made_by(value, "stablehlo.constant")
     return None if owner is None else splat_value(owner)
 
 
-def direction_of(compare: IrOperation) -> str:
+def comparison_direction(compare: IrOperation) -> str:
     """The direction of a `stablehlo.compare`, such as `LT`."""
     return str(attributes(compare)["comparison_direction"]).split()[-1].strip(">")
 

@@ -55,7 +55,7 @@ def signature(composite: IrOperation) -> Signature:
     )
 
 
-def composites_of(module: IrModule) -> list[IrOperation]:
+def find_composites(module: IrModule) -> list[IrOperation]:
     """Every composite in the module, including those inside decompositions, in program order."""
     return find_operations(module.operation, COMPOSITE)
 

@@ -46,7 +46,7 @@ def shape_and_element_type(type_: str) -> tuple[tuple[int, ...], str] | None:
     return tuple(int(size) for size in sizes.split("x") if size), element
 
 
-def element_of(type_: str) -> str:
+def element_name(type_: str) -> str:
     """The element type of a tensor type given as text."""
     return re.sub(r"^(?:[\d?]+x)*", "", type_.removeprefix("tensor<").removesuffix(">"))
 

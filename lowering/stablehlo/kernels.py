@@ -102,7 +102,7 @@ class PlacedKernels:
         )
 
 
-def given_kernels(
+def named_kernels(
     module: Module,
     kernels: Mapping[str, Kernel],
     ignored: Mapping[str, Collection[str]] | None = None,

@@ -83,10 +83,10 @@ def always(operation: IrOperation) -> bool:
 
 def element_in(*elements: str) -> Refuses:
     """Refuses an operation whose last operand has one of these element types."""
-    return lambda operation: element_of(operation) in elements
+    return lambda operation: element_name(operation) in elements
 
 
-def element_of(operation: IrOperation) -> str:
+def element_name(operation: IrOperation) -> str:
     """The element type of the last operand; empty if there is none."""
     if not operation.operands:
         return ""
@@ -157,7 +157,7 @@ def _written(operation: IrOperation) -> str:
     called = attributes(operation).get("call_target_name")
     if called is not None:
         return f"{operation.name} @{called.value}"
-    element = element_of(operation)
+    element = element_name(operation)
     return f"{operation.name} of {element}" if element else str(operation.name)
 
 
@@ -190,7 +190,7 @@ LITERT: Refused = {
     **_alike("and or", element_in(*_INTEGERS)),
     "stablehlo.abs": element_in(*_HALF, "i8", "i64"),
     "stablehlo.compare": element_in(*_HALF, "i8"),
-    "stablehlo.convolution": lambda each: element_of(each) in _HALF or _is_volume_in_groups(each),
+    "stablehlo.convolution": lambda each: element_name(each) in _HALF or _is_volume_in_groups(each),
     "stablehlo.divide": element_in(*_WIDE, *_BYTES, "i16", "i64", *_UNSIGNED),
     "stablehlo.dot_general": element_in(*_WIDE, "ui8", "i32", "ui32", "i64"),
     "stablehlo.fft": _is_other_than_rfft,

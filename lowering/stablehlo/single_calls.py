@@ -7,7 +7,7 @@
 from collections.abc import Iterable, Sequence
 
 from .bindings import attributes, building, dictionary_items, find_operations, ir, nested_operations
-from .composites import Signature, composites_of, signature
+from .composites import Signature, find_composites, signature
 from .errors import UnsupportedOperationError
 from .ir_types import IrModule, IrOperation, IrType, IrValue
 from .module import Module
@@ -20,13 +20,13 @@ def decomposition_module(module: Module, decomposition: str) -> Module:
     """The decomposition as `@main`, with everything inlined into it."""
     if not functions(module.ir)[decomposition].regions[0].blocks:
         raise UnsupportedOperationError(f"@{decomposition} is a declaration and has no operations")
-    composite = next(each for each in composites_of(module.ir) if target(each) == decomposition)
+    composite = next(each for each in find_composites(module.ir) if target(each) == decomposition)
     return flatten_calls(decompose(_alone(module, composite)))
 
 
 def call_module(module: Module, call: Signature) -> Module:
     """A module whose `@main` is one call of a composite."""
-    return _alone(module, next(c for c in composites_of(module.ir) if signature(c) == call))
+    return _alone(module, next(c for c in find_composites(module.ir) if signature(c) == call))
 
 
 def _alone(module: Module, composite: IrOperation) -> Module:

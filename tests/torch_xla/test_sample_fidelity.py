@@ -26,7 +26,7 @@ from lowering.verification.opinfo import samples_of
 from lowering.verification.results import Verdict
 from lowering.verification.runs import evaluate
 from lowering.verification.samples import DATABASE, GENERATED, NAMED, Samples, chosen, sources
-from lowering.verification.subjects import Subject, subjects_of
+from lowering.verification.subjects import Subject, make_subjects
 from lowering.verification.verify import verify
 
 # torch_xla's own selu says so, with composites or without.
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings(
 CATALOG = load_catalog([])
 TARGETS = {
     target.entry.name: target
-    for target in subjects_of(tuple(CATALOG), CATALOG)
+    for target in make_subjects(tuple(CATALOG), CATALOG)
     if target.alternative is None and not (target.is_backward and target.entry.op is None)
 }
 OTHER_BITS = {

@@ -15,7 +15,7 @@ from composites.contracts.lock import write_lock
 from composites.registry.catalog import load_catalog
 from lowering.locking import lock_registry
 from lowering.verification.results import Verdict
-from lowering.verification.subjects import subjects_of
+from lowering.verification.subjects import make_subjects
 from lowering.verification.verify import verify
 
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
@@ -47,7 +47,7 @@ def verified(file: str, dtype: str, *names: str) -> None:
     catalog = load_catalog([str(REGISTRIES / f"{file}.yaml")], in_place=True)
     entries = catalog.registries[0].composites
     chosen = [entry for entry in entries if not names or entry.name in names]
-    for target in subjects_of(chosen, catalog):
+    for target in make_subjects(chosen, catalog):
         for row in verify(target, catalog, (dtype,), 3):
             if row.entry == "odml.llama_rms_norm":
                 assert row.verdict is Verdict.NOT_VERIFIED

@@ -13,7 +13,7 @@ from ..candidates import Candidate
 from ..composites import NameAndVersion, Signature
 from ..errors import RunError, StableHLOError, UnsupportedOperationError
 from ..inspection.report import CompositeReport, distinct_calls
-from ..kernels import given_kernels, put_alone
+from ..kernels import named_kernels, put_alone
 from ..module import Module
 from ..passes.clean import clean
 from ..passes.compute_in_f64 import compute_in_f64
@@ -96,7 +96,7 @@ def compare(
     if not bindings and not targets:
         raise StableHLOError("nothing to compare: name a kernel for at least one composite")
     module = clean(module)
-    candidates = given_kernels(module, {**bindings, **targets}, ignored)
+    candidates = named_kernels(module, {**bindings, **targets}, ignored)
     real = {} if inputs is None else real_inputs(module, inputs, platform)
     rows = []
     for (call, decomposition), report in distinct_calls(module).items():

@@ -8,7 +8,7 @@ from typing import Any
 from composites.element_types import BY_NAME
 from composites.lazy_modules import np
 
-from ..dtypes import element_of, is_float, significand
+from ..dtypes import element_name, is_float, significand
 
 TOLERANCES = {"f64": 1e-12, "f32": 1e-5, "f16": 4e-3, "bf16": 2e-2}
 """The error that a kernel may have, by the least precise float among operands and results. Floats
@@ -21,7 +21,7 @@ def default_tolerance(types: Iterable[str], own: Mapping[str, float] | None = No
     Args:
         own: the tolerances that the entry of the composite sets, by element type.
     """
-    elements = {element_of(type_) for type_ in types}
+    elements = {element_name(type_) for type_ in types}
     return max((_tolerance(element, own or {}) for element in elements), default=0.0)
 
 
@@ -98,7 +98,7 @@ def difference(got: Sequence[Any], expected: Sequence[Any], types: Sequence[str]
             continue
         distance = np.abs(one - other)
         absolute = max(absolute, float(distance.max()))
-        ulps = max(ulps, float((distance / _ulp(other, element_of(type_))).max()))
+        ulps = max(ulps, float((distance / _ulp(other, element_name(type_))).max()))
         if other.dtype.kind != "c" and np.ptp(other) > 0:
             spread = np.std(one) > 0
             correlations.append(float(np.corrcoef(one, other)[0, 1]) if spread else 0.0)

@@ -20,7 +20,7 @@ from composites.lazy_modules import np
 
 from ..composites import signature
 from ..data_movement import element_type
-from ..dtypes import element_of, is_float, static_tensor
+from ..dtypes import element_name, is_float, static_tensor
 from ..errors import RunError
 from ..ir_types import IrOperation, IrValue
 from ..module import Module
@@ -53,7 +53,7 @@ def make_inputs(decomposition: Module, executable: Executable) -> Inputs:
     """
     types = executable.inputs
     limits = _integer_limits(decomposition, types)
-    floats = [number for number, type_ in enumerate(types) if is_float(element_of(type_))]
+    floats = [number for number, type_ in enumerate(types) if is_float(element_name(type_))]
     normal = Inputs(_arrays(types, limits, ()), "normal")
     attempts = [normal]
     attempts += [Inputs(_arrays(types, limits, [n]), f"positive operand {n}") for n in floats]
@@ -93,7 +93,7 @@ def _array(random: Any, type_: str, limit: tuple[int, int], positive: bool) -> A
         return values
     if np.issubdtype(dtype, np.complexfloating):
         return np.asarray(random.standard_normal(shape) + 1j * random.standard_normal(shape), dtype)
-    if not is_float(element_of(type_)):
+    if not is_float(element_name(type_)):
         return np.asarray(random.integers(*limit, size=shape), dtype)
     values = random.uniform(0.05, 0.95, shape) if positive else random.standard_normal(shape)
     return np.asarray(values, dtype)

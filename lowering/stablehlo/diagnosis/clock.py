@@ -7,7 +7,7 @@ from typing import Any
 
 from ..comparison.difference import TOLERANCES
 from ..comparison.timing import Machine, kernel_bytes, measured, median_times, product_rate
-from ..dtypes import element_of
+from ..dtypes import element_name
 from ..errors import StableHLOError
 from ..module import Module
 from ..run import Executable, main_types
@@ -23,7 +23,7 @@ class Peaks(Machine):
 
     def bound(self, size: int, flops: int, types: Iterable[str]) -> float:
         """The seconds to move these bytes, or for these operations, whichever is longer."""
-        elements = set(map(element_of, types)) & self.product_rates.keys()
+        elements = set(map(element_name, types)) & self.product_rates.keys()
         rate = max(self.product_rates[each] for each in elements or self.product_rates)
         return max(size / self.copy_bandwidth, flops / rate)
 

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 from composites.errors import MissingPackageError
 from composites.lazy_modules import np
 
-from ..composites import composite_name, composites_of
-from ..dtypes import element_of, numpy_dtype
+from ..composites import composite_name, find_composites
+from ..dtypes import element_name, numpy_dtype
 from ..errors import RunError, UnsupportedOperationError
 from ..kernels import PlacedKernels, distinct, put
 from ..module import Module
@@ -55,7 +55,7 @@ def in_f64(part: Module) -> Run:
         wide = compile_module(compute_in_f64(part))
     except (UnsupportedOperationError, RunError):
         return compile_module(part)
-    dtypes = [numpy_dtype(element_of(type_)) for type_ in main_types(part)[1]]
+    dtypes = [numpy_dtype(element_name(type_)) for type_ in main_types(part)[1]]
     return lambda *arrays: list(map(lambda each, dtype: each.astype(dtype), wide(*arrays), dtypes))
 
 
@@ -160,7 +160,7 @@ def without_unknown(module: Module) -> Module:
 
 
 def _names(module: Module) -> set[str]:
-    return {composite_name(each) for each in composites_of(module.ir)}
+    return {composite_name(each) for each in find_composites(module.ir)}
 
 
 def _for_litert(part: Module) -> Module:

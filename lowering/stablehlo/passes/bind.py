@@ -18,7 +18,7 @@ from composites.user_code import described
 
 from ..bindings import attributes, copy_into, ir
 from ..candidates import Candidate, callable_name
-from ..composites import Signature, chosen, composites_of, signature
+from ..composites import Signature, chosen, find_composites, signature
 from ..dtypes import static_tensor
 from ..errors import BindError, StableHLOError
 from ..ir_types import IrModule, IrOperation
@@ -67,7 +67,7 @@ def bind(
         BindError: the function lacks a parameter for an attribute, fails for a call, or returns
             other types; the message names the call.
     """
-    named = chosen(dict.fromkeys(map(signature, composites_of(module.ir))), bindings, ignored)
+    named = chosen(dict.fromkeys(map(signature, find_composites(module.ir))), bindings, ignored)
     candidates = {call: Candidate(*each) for call, each in named.items()}
     return bind_calls(module, candidates, platform=platform, declined=declined)
 
@@ -85,7 +85,7 @@ def bind_calls(
     """
     result = module.copy_ir()
     calls: dict[Signature, list[IrOperation]] = {}
-    for composite in composites_of(result):
+    for composite in find_composites(result):
         calls.setdefault(signature(composite), []).append(composite)
     fresh = Namer(functions(result))
     for call, users in calls.items():

@@ -15,7 +15,7 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import attributes, direction_of
+from ..bindings import attributes, comparison_direction
 from ..combinations import combination, only_operation
 from ..errors import UnsupportedOperationError
 from ..in_place import rewrites
@@ -120,5 +120,5 @@ def _windows(call: IrOperation) -> _Windows | None:
         strides=[int(size) for size in named.get("window_strides", ones)],
         low=around[::2],
         high=around[1::2],
-        comparison=direction_of(comparison).lower(),
+        comparison=comparison_direction(comparison).lower(),
     )

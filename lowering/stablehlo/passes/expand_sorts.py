@@ -17,7 +17,7 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import attributes, direction_of, made_by, users
+from ..bindings import attributes, comparison_direction, made_by, users
 from ..combinations import neutral_element
 from ..ir_types import IrOperation, IrValue
 from .expansion import expands
@@ -124,7 +124,7 @@ def comparison(sort: IrOperation) -> tuple[int, str, bool] | None:
     if compare.name != "stablehlo.compare" or len(rest) != 1:
         return None
     arguments, read = list(block.arguments), list(compare.operands)
-    direction = direction_of(compare)
+    direction = comparison_direction(compare)
     is_total = "TOTALORDER" in str(attributes(compare).get("compare_type"))
     for number in range(len(sort.operands)):
         pair = arguments[2 * number : 2 * number + 2]
@@ -148,7 +148,7 @@ def is_top_k(sort: IrOperation) -> bool:
     if compared is None or compared[:2] != (0, "GT") or len(sort.operands) != 2:
         return False
     first = sort.regions[0].blocks[0].operations[0].operation
-    if direction_of(first) != "GT":  # LT of the other order
+    if comparison_direction(first) != "GT":  # LT of the other order
         return False
     numbers, places = sort.operands
     last = len(numbers.type.shape) - 1

@@ -12,7 +12,7 @@ reshaped. Every bit of the results stays.
 
 from collections.abc import Callable, Sequence
 
-from ..bindings import attributes, building, find_operations, ir, made_by, number_of
+from ..bindings import attributes, building, find_operations, ir, made_by, splat_number
 from ..data_movement import CONVERT
 from ..in_place import in_place
 from ..insertion import erase_unread, inserted
@@ -104,7 +104,7 @@ def _convert(operation: IrOperation) -> IrValue | None:
 
 def _multiply(operation: IrOperation) -> IrValue | None:
     for one, other in (operation.operands, reversed(list(operation.operands))):
-        if number_of(one) == 1:
+        if splat_number(one) == 1:
             return other
     return None
 

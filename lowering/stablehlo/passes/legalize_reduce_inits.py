@@ -13,7 +13,7 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import attributes, number_of
+from ..bindings import attributes, splat_number
 from ..combinations import IN_JAX, combination, neutral_element
 from ..ir_types import IrOperation
 from .expansion import expands
@@ -44,7 +44,7 @@ def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
 
 def _starts_from(reduction: IrOperation, neutral: Any) -> bool:
     """Return whether a reduction starts from a constant with the bits of a number, or from NaN."""
-    start = number_of(reduction.operands[1])
+    start = splat_number(reduction.operands[1])
     if start is None:
         return False
     bits = np.full((), start, neutral.dtype).tobytes()

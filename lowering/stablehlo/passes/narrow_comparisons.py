@@ -13,7 +13,7 @@ from typing import Any
 
 from composites.lazy_modules import np
 
-from ..bindings import attributes, direction_of, ir, made_by, number_of
+from ..bindings import attributes, comparison_direction, ir, made_by, splat_number
 from ..in_place import rewrites
 from ..insertion import attribute, constant, converted, erase_unread
 from ..ir_types import IrOperation, IrType, IrValue
@@ -37,7 +37,7 @@ def narrow_comparisons(comparison: IrOperation) -> None:
     for place, (value, number) in enumerate(zip(values, reversed(numbers), strict=True)):
         if value is None or number is None:
             continue
-        direction = direction_of(comparison)
+        direction = comparison_direction(comparison)
         element = str(value.type.element_type)
         bound = _bound(_SWAPPED[direction] if place else direction, number, element)
         if bound is None:
@@ -70,7 +70,7 @@ def _number(value: IrValue) -> float | None:
     """The number of f64 that all elements of a value are."""
     broadcast = made_by(value, "stablehlo.broadcast_in_dim")
     value = value if broadcast is None else broadcast.operands[0]
-    return number_of(value) if _is_wide(value.type) else None
+    return splat_number(value) if _is_wide(value.type) else None
 
 
 def _is_wide(type_: IrType) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import attributes, number_of
+from ..bindings import attributes, splat_number
 from ..ir_types import IrOperation, IrValue
 from .expansion import expands
 
@@ -79,5 +79,5 @@ def truth_table(reduction: IrOperation) -> tuple[bool, ...] | None:
 def _value(value: IrValue, known: Mapping[IrValue, bool]) -> bool | None:
     if value in known:
         return known[value]
-    number = number_of(value)
+    number = splat_number(value)
     return None if number is None else bool(number)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from ..attributes import to_ffi
 from ..bindings import attributes, building, dictionary_items, ir
 from ..candidates import Candidate
-from ..composites import Signature, chosen, composite_name, composites_of, signature
+from ..composites import Signature, chosen, composite_name, find_composites, signature
 from ..errors import StableHLOError
 from ..insertion import replace_operation
 from ..ir_types import IrAttribute, IrOperation, IrType
@@ -52,7 +52,7 @@ def to_custom_call(
     """
     for name, target in targets.items():
         _check_target(name, target)
-    calls = dict.fromkeys(map(signature, composites_of(module.ir)))
+    calls = dict.fromkeys(map(signature, find_composites(module.ir)))
     named = chosen(calls, targets, ignored)
     return replace_calls(module, {call: Candidate(*each) for call, each in named.items()})
 
@@ -60,7 +60,7 @@ def to_custom_call(
 def replace_calls(module: Module, candidates: Mapping[Signature, Candidate]) -> Module:
     """`to_custom_call` with a target for each call. Functions are left out."""
     result = module.copy_ir()
-    for composite in composites_of(result):
+    for composite in find_composites(result):
         candidate = candidates.get(signature(composite))
         if candidate is not None and isinstance(candidate.kernel, str):
             _check_target(composite_name(composite), candidate.kernel)

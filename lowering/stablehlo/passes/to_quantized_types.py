@@ -13,7 +13,7 @@ A tensor that is quantized and dequantized with the same numbers has no integers
 import math
 
 from ..bindings import building, find_operations, ir, made_by
-from ..composites import composite_name, composites_of, signature
+from ..composites import composite_name, find_composites, signature
 from ..errors import UnsupportedOperationError
 from ..insertion import inserted, replace_by, resized
 from ..ir_types import IrOperation, IrType
@@ -36,7 +36,7 @@ def to_quantized_types(module: Module) -> Module:
             between the bounds.
     """
     result = module.copy_ir()
-    for composite in composites_of(result):
+    for composite in find_composites(result):
         name = composite_name(composite)
         if name == QUANTIZE:
             quantized = _quantized(composite, composite.results[0].type, composite.operands[0].type)

@@ -10,7 +10,7 @@
 torch_xla 2.9 writes this for logic of booleans. LiteRT 2.3 has no `and` or comparisons of bytes.
 """
 
-from ..bindings import attributes, direction_of, find_operations, number_of, splat_value
+from ..bindings import attributes, comparison_direction, find_operations, splat_number, splat_value
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type
 from ..in_place import in_place, is_sharded
 from ..insertion import (
@@ -41,7 +41,7 @@ def use_booleans(module: IrModule) -> None:
     for operation in find_operations(module.operation, *names):
         if operation.name == COMPARISON:
             are_known = all(value in booleans for value in operation.operands)
-            is_equality = are_known and direction_of(operation) in ("EQ", "NE")
+            is_equality = are_known and comparison_direction(operation) in ("EQ", "NE")
             if is_equality and not is_sharded(operation):
                 unread += operation.operands
                 _compare(operation, *map(booleans.__getitem__, operation.operands))
@@ -54,8 +54,8 @@ def use_booleans(module: IrModule) -> None:
 
 def _compare(comparison: IrOperation, left: IrValue, right: IrValue) -> None:
     """Put a comparison of booleans in the place of one of bytes; none where one is `NE false`."""
-    number, result = number_of(right), left
-    if direction_of(comparison) != "NE" or number is None or number:
+    number, result = splat_number(right), left
+    if comparison_direction(comparison) != "NE" or number is None or number:
         result = inserted(
             comparison,
             COMPARISON,

@@ -16,7 +16,7 @@ from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.jax_entries.definition import Definition
 from lowering.sample_calls import adapted, bound, calls_of
 from lowering.stablehlo import Module
-from lowering.stablehlo.composites import composites_of, signature
+from lowering.stablehlo.composites import find_composites, signature
 from lowering.verification.opinfo import samples_of
 
 
@@ -143,7 +143,7 @@ def signatures(text: str) -> list[str]:
     module = Module.parse(text)
     return sorted(
         str((s.name, s.version, str(s.attributes), s.operands, s.results))
-        for composite in composites_of(module.ir)
+        for composite in find_composites(module.ir)
         if "main" in str(composite.parent.attributes["sym_name"])
         for s in [signature(composite)]
     )
@@ -152,7 +152,7 @@ def signatures(text: str) -> list[str]:
 def composite_names(text: str) -> list[str]:
     """The names of a program's composites, sorted."""
     module = Module.parse(text)
-    return sorted(signature(c).name for c in composites_of(module.ir))
+    return sorted(signature(c).name for c in find_composites(module.ir))
 
 
 def bits(values: Any) -> list[Any]:
