@@ -79,7 +79,7 @@ def suggest(
     def measure() -> StepRecord:
         frontend = activation.backend().frontend
         if frontend.labels is None:
-            raise SuggestionError("this frontend does not record the calls that instructions come from")
+            raise SuggestionError("this frontend does not record which call makes an instruction")
         with nothing_kept(frontend, module):
             return record(trace, frontend.labels)
 
