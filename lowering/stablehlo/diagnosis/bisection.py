@@ -82,8 +82,8 @@ class Bisection(JsonReport):
     def problems(self) -> tuple[str, ...]:
         """The kernels of each set, and their error; empty if all kernels are right."""
         return tuple(
-            f"{' with '.join(f'{use.kernel} for {use}' for use in broken.kernels)}: {broken.problem}"
-            for broken in self.sets
+            f"{' with '.join(f'{use.kernel} for {use}' for use in wrong.kernels)}: {wrong.problem}"
+            for wrong in self.sets
         )
 
 

@@ -57,7 +57,7 @@ def in_f64(part: Module) -> Run:
     except (UnsupportedOperationError, RunError):
         return compile_module(part)
     dtypes = [numpy_dtype(element_name(type_)) for type_ in main_types(part)[1]]
-    return lambda *arrays: list(map(lambda array, dtype: array.astype(dtype), wide(*arrays), dtypes))
+    return lambda *arrays: list(map(lambda a, dtype: a.astype(dtype), wide(*arrays), dtypes))
 
 
 def by_iree(module: Module) -> Run:

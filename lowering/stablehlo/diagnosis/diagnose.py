@@ -192,8 +192,8 @@ class Diagnoser:
         elif own.error > limit and own.error > _AS_MUCH * self._rounding(replay):
             problem = f"its error is {own.error:.2g}, and {limit:.2g} is allowed"
         if not repeats and error(again, got) > limit:
-            varying = f"it gives other results for the same operands, off by {error(again, got):.2g}"
-            problem = varying if problem is None else f"{varying}; {problem}"
+            noise = f"it gives other results for the same operands, off by {error(again, got):.2g}"
+            problem = noise if problem is None else f"{noise}; {problem}"
         return _Outcome(expected, following, limit, own, added, repeats, problem, time)
 
     def _rounding(self, replay: ReplayPart) -> float:
