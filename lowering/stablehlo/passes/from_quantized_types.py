@@ -20,7 +20,8 @@ _PASSES = (
 
 @in_place
 def from_quantized_types(module: IrModule) -> None:
-    """Expand operations on quantized types with the official passes, for consumers without these.
+    """Expand operations on quantized types with the official passes, for consumers without
+    quantized types.
 
     Raises:
         VerificationError: the passes have no rule for an operation.

@@ -3,9 +3,9 @@
     reduce(x init: -3.4e38) applies maximum  =>  maximum(reduce(x init: -inf), -3.4e38)
 
 torch_xla 2.9 starts `amax` and `amin` from the last finite number. LiteRT 2.3 has such a reduction
-only if it starts from infinity, or from the last integer; its converter leaves any other as
-STABLEHLO_REDUCE, which its runtime does not know. Both forms have the same bits, also for rows of
-infinities and of NaN.
+only if it starts from infinity, or from the last integer; its converter turns any other reduction
+into STABLEHLO_REDUCE, which its runtime does not have. Both forms have the same bits, also for rows
+of infinities and of NaN.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ OPERATION = "stablehlo.reduce"
 
 @expands(OPERATION)
 def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
-    """Change every maximum and minimum that starts from another number than the neutral one.
+    """Change every maximum and minimum that starts from another number than the neutral element.
     Reductions of booleans, from NaN, with a dynamic shape or with a sharding stay."""
     name = combination(reduction.regions[0])
     element = str(reduction.operands[0].type.element_type)

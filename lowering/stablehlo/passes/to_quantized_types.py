@@ -7,7 +7,7 @@
 %2 = stablehlo.bitcast_convert %1 : (tensor<4x!quant.uniform<i8:f32, 0.5:1>>) -> tensor<4xi8>
 
 A tensor that is quantized and dequantized with the same numbers has no integers in between.
-`from_quantized_types` goes back to arithmetic of floats.
+`from_quantized_types` reverts to arithmetic of floats.
 """
 
 import math
@@ -27,9 +27,9 @@ _BITCAST = "stablehlo.bitcast_convert"
 def to_quantized_types(module: Module) -> Module:
     """Replace composites of PyTorch's `quantize_per_tensor` and `dequantize_per_tensor`.
 
-    Their scale and zero point are attributes; composites that have them as operands stay. StableHLO
-    divides by the scale, and PyTorch multiplies by its reciprocal, so that an integer can differ if
-    a number lies between two.
+    Scale and zero point must be attributes; composites that have them as operands stay. StableHLO
+    divides by the scale, and PyTorch multiplies by the reciprocal, so that an integer can differ if
+    a number lies between two integers.
 
     Raises:
         UnsupportedOperationError: the scale is not a positive number, or the zero point is not
@@ -54,10 +54,10 @@ def to_quantized_types(module: Module) -> Module:
             continue
         replace_by(composite, value)
     for bitcast in find_operations(result.operation, _BITCAST):
-        # The tensor that integers come from, in place of another quantized one of its type.
-        made = made_by(bitcast.operands[0], _BITCAST)
-        if made is not None and made.operands[0].type == bitcast.results[0].type:
-            bitcast.results[0].replace_all_uses_with(made.operands[0])
+        # Read the quantized tensor that the integers come from, if it has the same type.
+        inner = made_by(bitcast.operands[0], _BITCAST)
+        if inner is not None and inner.operands[0].type == bitcast.results[0].type:
+            bitcast.results[0].replace_all_uses_with(inner.operands[0])
     for bitcast in reversed(find_operations(result.operation, _BITCAST)):
         if not list(bitcast.results[0].uses):
             bitcast.erase()
