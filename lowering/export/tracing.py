@@ -16,13 +16,13 @@ from composites.user_code import place_of
 from lowering import interrupts
 from lowering.export.arrays import array
 from lowering.export.cache_tensors import cache_input
-from lowering.export.dimensions import shape_of
+from lowering.export.dimensions import symbolic_shape
 from lowering.export.manifest import Value
 from lowering.export.optimizers import (
     OptimizerFactory,
     check_numbers,
-    numbers_of,
-    optimizer_of,
+    optimizer_numbers,
+    make_optimizer,
     stepping,
 )
 from lowering.export.program import Program
@@ -75,13 +75,13 @@ class Traced:
             type_ = graph.parameters[index].type
             name = names[places[index]]
             kept = _bytes(name, self.kept[name]) if name in self.kept else None
-            values.append(Value(name, shape_of(type_.shape), type_.element_type, kept=kept))
+            values.append(Value(name, symbolic_shape(type_.shape), type_.element_type, kept=kept))
         # Where the module writes to a tensor that it does not read, there is no input to update.
         # Where it puts a tensor of another type in the place of one, this is not the next value.
         of_inputs = {(value.name, value.type) for value in values}
         results = []
         for output, type_ in zip(self.outputs, graph.results, strict=True):
-            value = Value(output.name, shape_of(type_.shape), type_.element_type)
+            value = Value(output.name, symbolic_shape(type_.shape), type_.element_type)
             is_next = (output.updates, value.type) in of_inputs
             results.append(replace(value, updates=output.updates) if is_next else value)
         module = order_inputs(graph.module, order)
@@ -371,13 +371,13 @@ class _StepTracer:
                 self.output(name, tensor, updates=True)
 
     def update(self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory) -> None:
-        optimizer = optimizer_of(factory, list(trained.values()))
+        optimizer = make_optimizer(factory, list(trained.values()))
         for name, values in self._optimizer_state(trained, factory).items():
             optimizer.state[trained[name]] = values
-        before = numbers_of(optimizer, trained)
+        before = optimizer_numbers(optimizer, trained)
         with stepping(optimizer):
             optimizer.step()
-        check_numbers(optimizer, before, numbers_of(optimizer, trained))
+        check_numbers(optimizer, before, optimizer_numbers(optimizer, trained))
         state = {
             name: optimizer.state[parameter]
             for name, parameter in trained.items()
@@ -403,7 +403,7 @@ class _StepTracer:
             name: torch.nn.Parameter(self.frontend.tensors.placeholder(parameter))
             for name, parameter in trained.items()
         }
-        first = optimizer_of(factory, list(stand_ins.values()))
+        first = make_optimizer(factory, list(stand_ins.values()))
         alike: dict[torch.Tensor, torch.Tensor] = {}
         for group in first.param_groups:
             kinds: dict[Any, torch.Tensor] = {}

@@ -154,8 +154,8 @@ def _is_constant(operation: IrOperation) -> bool:
     too."""
     if operation.name == "stablehlo.while":
         return False
-    producers = [defining_operation(operand) for operand in operation.operands]
-    return bool(producers) and all(o is not None and o.name == "stablehlo.constant" for o in producers)
+    owners = [defining_operation(operand) for operand in operation.operands]
+    return bool(owners) and all(o is not None and o.name == "stablehlo.constant" for o in owners)
 
 
 def _written(operation: IrOperation) -> str:
