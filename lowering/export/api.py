@@ -157,7 +157,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
         check_may_decode(train=train, varies=dynamic_shapes is not None)
     devices = make_mesh(mesh, shardings, sharding_form)
     target = choose_target(target, portable)
-    all_passes = [*passes, *(() if target is None else target_passes(target))]
+    every = [*passes, *(() if target is None else target_passes(target))]
     check_arguments(module, args, kwargs, ops, passes, train=train, optimizer=optimizer)
     call = generation_call(module, *args, **(kwargs or {})) if decode else None
     varying = dynamic_arguments(module, args, kwargs or {}, dynamic_shapes)
@@ -186,12 +186,12 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             prompt, max_length, cache = call
             with with_cache(request, prompt, max_length, cache):
                 prefill, further = (
-                    _program(replace(request, args=(), kwargs={"input_ids": ids}), all_passes, keeps)
-                    for ids in (prompt, prompt[:, :1])
+                    _program(replace(request, args=(), kwargs={"input_ids": tokens}), every, keeps)
+                    for tokens in (prompt, prompt[:, :1])
                 )
                 return GenerationPrograms(prefill, further, max_length)
         if varying is None:
-            return _program(request, all_passes, keeps)
+            return _program(request, every, keeps)
         program = record_for_sizes(request, varying)
         lowered = run_passes(program.module, passes)
         return replace(program, module=lowered, keeps_decompositions=keeps)

@@ -49,11 +49,11 @@ def listed_kernels(
             f" lists kernels for {has}, and the program has {', '.join(sorted(called)) or 'none'}"
         )
     for name in names or ():
-        with_kernels = sorted({kernel.composite for kernel in listed} & called)
-        if not any(fnmatchcase(composite, name) for composite in with_kernels):
+        having = sorted({kernel.composite for kernel in listed} & called)
+        if not any(fnmatchcase(composite, name) for composite in having):
             raise ProgramError(
-                f"{NOT_LISTED} on {platform} for {name!r}{did_you_mean(name, with_kernels)}; of"
-                f" this program's composites, {', '.join(with_kernels) or 'none'} have one. A mapping"
+                f"{NOT_LISTED} on {platform} for {name!r}{did_you_mean(name, having)}; of"
+                f" this program's composites, {', '.join(having) or 'none'} have one. A mapping"
                 " gives kernels that no registry lists"
             )
     loaded: dict[model.Kernel, Kernel] = {}

@@ -21,7 +21,7 @@ from lowering.export.program import Program
 from lowering.export.request import ExportRequest
 from lowering.export.shardings import input_specs, output_spec
 from lowering.export.tracing import (
-    graph_of,
+    move_graph,
     model_name,
     names_device,
     nothing_kept,
@@ -50,7 +50,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     request.progress("tracing")
     module = request.module
     if isinstance(module, torch.export.ExportedProgram) or names_device(module):
-        module = graph_of(module, request.frontend.tensors)
+        module = move_graph(module, request.frontend.tensors)
     with nothing_kept(request.frontend, module):
         call = (request.frontend, module, request.args, request.kwargs)
         shared = request.mesh is not None

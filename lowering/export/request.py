@@ -44,12 +44,12 @@ def check_arguments(
     """Refuse arguments of wrong types, before anything is recorded.
 
     Raises:
-        ExportError: an argument has a wrong type; the message says description to pass.
+        ExportError: an argument has a wrong type; the message says label to pass.
     """
     if not isinstance(module, torch.nn.Module | torch.export.ExportedProgram):
-        description = module.__name__ if isinstance(module, type) else f"a {type(module).__name__}"
+        label = module.__name__ if isinstance(module, type) else f"a {type(module).__name__}"
         raise ExportError(
-            f"the first argument is {description}, and an export takes a torch.nn.Module, whose forward"
+            f"the first argument is {label}, and an export takes a torch.nn.Module, whose forward"
             " it calls, or an ExportedProgram"
         )
     if train and isinstance(module, torch.export.ExportedProgram):

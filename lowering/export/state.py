@@ -72,7 +72,7 @@ def first_weights(
         )
     if optimizer is not None:
         arrays = arrays | _from_optimizer(weights, optimizer)
-    input_names = {value.name for value in inputs}
+    read = {value.name for value in inputs}
     kept = kept_arrays(inputs)
     values: dict[str, Any] = {}
     for value in inputs:
@@ -88,9 +88,9 @@ def first_weights(
         elif value.name.startswith("state:") and _key(value.name) in _FIRST_VALUES:
             values[value.name] = _filled(value, _FIRST_VALUES[_key(value.name)])
     _check_complete(inputs, values, arrays)
-    saved_as = {name: key for name, key in names.items() if key in input_names}
+    saved_as = {name: key for name, key in names.items() if key in read}
     others = {  # copies
-        name: np.array(array(name, arrays[key])) for name, key in names.items() if key not in input_names
+        name: np.array(array(name, arrays[key])) for name, key in names.items() if key not in read
     }
     return State(values, saved_as, others)
 
