@@ -27,7 +27,7 @@ from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Kernel, Registry
 from composites.registry.operators import find_operator
 from lowering import activation
-from lowering.copies.codes import codes_in, form, find_spec
+from lowering.copies.codes import codes_in, find_spec, form
 from lowering.copies.original import original_function
 from lowering.copies.same import is_comparable
 from lowering.dispatch.statistics import EntryStatistics, Statistics

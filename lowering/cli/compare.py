@@ -11,7 +11,7 @@ from composites.lazy_modules import np
 from composites.registry.listed_kernels import listed_tolerances
 from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import AsJson, NodeDataFile, check_folders, print_table, write_node_data
-from lowering.cli.stablehlo import read_bytes, listed, pairs
+from lowering.cli.stablehlo import listed, pairs, read_bytes
 from lowering.stablehlo import Limits, Module, clean, compare, comparison_table, register_targets
 from lowering.stablehlo.dtypes import static_tensor
 from lowering.stablehlo.run import main_types

@@ -29,18 +29,18 @@ def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
     """
     factory = load_function(target)
     try:
-        returned = factory()
+        value = factory()
     except CompositesError:
         raise
     except Exception as error:
         raise UnusableFunctionError(
             f"{place_of(error)}{target} raised {type(error).__name__}: {error}"
         ) from error
-    parts = (*returned, {})[:3] if isinstance(returned, tuple) and len(returned) in (2, 3) else (None,) * 3
+    parts = (*value, {})[:3] if isinstance(value, tuple) and len(value) in (2, 3) else (None,) * 3
     if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):
         raise UnusableFunctionError(
             f"{target} must return (module, args) or (module, args, kwargs), where args is a tuple"
-            f" and kwargs a dict; it returned {_described(returned)}"
+            f" and kwargs a dict; it value {_described(value)}"
         )
     return parts
 

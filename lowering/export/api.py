@@ -29,8 +29,8 @@ from lowering.export.request import (
     check_arguments,
     check_may_decode,
     check_may_vary,
-    make_mesh,
     choose_target,
+    make_mesh,
 )
 from lowering.export.shardings import Form
 from lowering.export.varying_sizes import record_for_sizes

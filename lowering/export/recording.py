@@ -21,8 +21,8 @@ from lowering.export.program import Program
 from lowering.export.request import ExportRequest
 from lowering.export.shardings import input_specs, output_spec
 from lowering.export.tracing import (
-    move_graph,
     model_name,
+    move_graph,
     names_device,
     nothing_kept,
     trace_inference,

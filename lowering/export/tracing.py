@@ -21,8 +21,8 @@ from lowering.export.manifest import Value
 from lowering.export.optimizers import (
     OptimizerFactory,
     check_numbers,
-    optimizer_numbers,
     make_optimizer,
+    optimizer_numbers,
     stepping,
 )
 from lowering.export.program import Program

@@ -18,10 +18,10 @@ from lowering.sample_calls import (
     ExampleCall,
     NoCalls,
     Sample,
-    make_calls,
     caught,
     example_calls,
     is_adapted_function,
+    make_calls,
 )
 from lowering.verification import opinfo
 from lowering.verification.subjects import Subject

@@ -9,7 +9,7 @@ import pytest
 
 from composites.registry.catalog import load_catalog
 from lowering.verification.results import Check, Row, Verdict
-from lowering.verification.subjects import subject_of_function, make_subjects
+from lowering.verification.subjects import make_subjects, subject_of_function
 from lowering.verification.verify import verify
 
 Verify = Callable[..., Sequence[Row]]

@@ -75,9 +75,7 @@ class _Sort:
         def moved(operand: Any, element: str) -> Any:
             data = operand.astype(np.int32) if element == "i1" else operand
             neutral = neutral_element("add", str(element if element != "i1" else "i32"))
-            chosen = lax.select(
-                is_at, self._paired(data, self.dim), lax.full(is_at.shape, neutral)
-            )
+            chosen = lax.select(is_at, self._paired(data, self.dim), lax.full(is_at.shape, neutral))
             # JAX's own sums start from 0.0; this sum starts from -0.0.
             total = lax.reduce(chosen, neutral, lambda a, b: lax.add(a, b), (self.dim + 1,))
             return total.astype(operand.dtype)
