@@ -104,7 +104,7 @@ class _Form:
     @property
     def key(self) -> tuple[Any, ...]:
         """A key of the kind, which also depends on JAX's settings."""
-        values, form = typed(tuple(self.values.items())), (self.made, self.has_backward)
+        values, form = typed(tuple(self.values.items())), (self.function, self.has_backward)
         return values, self.types, *form, self.orders, self.many, settings_of_traces()
 
 

@@ -14,10 +14,10 @@ from composites.registry.operators import overload
 from composites.registry.samples import samples_of as named_samples
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.jax_entries.definition import Definition
-from lowering.sample_calls import adapted, bound, calls_of
+from lowering.sample_calls import adapted, bound, make_calls
 from lowering.stablehlo import Module
 from lowering.stablehlo.composites import find_composites, signature
-from lowering.verification.opinfo import samples_of
+from lowering.verification.opinfo import make_samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ def calls(definition: Definition, dtype: torch.dtype, most: int) -> list[TorchCa
     torch_calls: list[TorchCall] = []
     named = named_samples(entry)
     if named is not None:
-        for arguments, keywords in calls_of(named, dtype, entry.qualified):
+        for arguments, keywords in make_calls(named, dtype, entry.qualified):
             torch_calls += _of_sample(definition, arguments, keywords)
     elif entry.op is not None and entry.adapt is None:
-        for sample in samples_of(entry.op, dtype, gradients=False):
+        for sample in make_samples(entry.op, dtype, gradients=False):
             torch_calls += _of_operator(definition, sample)
             if len(torch_calls) > 40 * most:
                 break
