@@ -51,8 +51,7 @@ def composite(
     but tensors, tuples or lists.
 
     The function may be a method, static method or class method, with the decorators in either
-    order. Values that the function reads of `self` or `cls` are listed as paths such as
-    `self.weight`.
+    order. Values that it reads from `self` or `cls` are listed as paths such as `self.weight`.
 
     Args:
         name: the composite's name, `namespace.name`.
@@ -157,10 +156,8 @@ def make_entry(
         return RegistryError([location.problem(problem, name) for problem in problems])
 
     if kind := _deferred(function):
-        qualname = function.__qualname__
-        raise refused(
-            [f"{qualname} is {kind}, and a composite returns its results when it is called"]
-        )
+        path = function.__qualname__
+        raise refused([f"{path} is {kind}, and a composite returns its results when it is called"])
     namespace, _, short_name = name.rpartition(".")
     sources = (  # by the names of arguments, or by the last parts of paths
         attributes

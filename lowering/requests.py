@@ -119,8 +119,7 @@ class Requests:
 
     @property
     def _scope(self) -> tuple[Block, ...]:
-        """The innermost block with `only`, and the blocks of its thread inside it; empty without
-        one."""
+        """The innermost block with `only`, if any, and the blocks of its thread inside it."""
         start = max((n for n, block in enumerate(self.blocks) if block.only), default=None)
         within = () if start is None else self.blocks[start:]
         return tuple(block for block in within if block.thread == within[0].thread)
@@ -195,7 +194,6 @@ class RequestStack(ABC):
     def _leave(self, block: Block) -> None:
         with self.locked():
             if any(b.key is block.key for b in self.requests.blocks):
-                # The block is left even if the hooks cannot be replaced; the next change replaces
-                # them.
+                # Leave the block even if hooks cannot be replaced; the next change replaces them.
                 self.requests = self.requests.without_block(block.key)
                 self.apply(self.requests)

@@ -84,8 +84,7 @@ def _moved(module: torch.nn.Module, convert: Convert) -> torch.nn.Module:
         for name, parameter in list(part.named_parameters(recurse=False)):
             moved = convert(parameter.detach())
             if moved.requires_grad:
-                # The gradient of `moved` is requested; a parameter made from it would get it
-                # instead.
+                # The gradient of `moved` is requested. A parameter made from it would get it.
                 delattr(part, name)
                 setattr(part, name, moved)
             else:

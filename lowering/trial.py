@@ -100,8 +100,7 @@ def _without_samples(registry: Registry) -> Iterator[Problem]:
 
 
 def _not_imported(entry: Composite) -> Iterator[str]:
-    """Import the modules of the functions that an entry catches, so that the functions are looked
-    up.
+    """Import the modules of the functions that an entry catches, so that these are looked up.
 
     A missing module is only a remark: programs that do not use it lose nothing.
     """

@@ -110,8 +110,7 @@ def _refuse(
     output: Path,
     same_meaning: Sequence[str],
 ) -> None:
-    """Fail if the newer lock breaks the older lock, except for the composites that the user
-    names."""
+    """Fail if the newer lock breaks the older lock, except for composites that the user names."""
     needed = broken(differences)
     names = {contract.composite for contract in new.contracts}
     for name in same_meaning:

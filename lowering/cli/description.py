@@ -64,8 +64,7 @@ class Description:
     targets: Sequence[str]
     """The targets of `composites lower --target` that take the example call."""
     tolerance: Mapping[str, float]
-    """The largest error that `composites verify` accepts, by element type. Other types must be
-    equal."""
+    """The largest accepted error of `composites verify`, by element type; 0 for other types."""
     alternatives: Mapping[str, Mapping[str, Any]]
     """Other decompositions, in the form of a registry file."""
     kernels: Sequence[PrintedKernel]

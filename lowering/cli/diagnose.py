@@ -133,15 +133,9 @@ def diagnose_program(
             return
         device, names = _device(module, named, backend, kernels)
         clock = Clock.create(module, device, named) if time else None
-        special = listed_tolerances(None if kernels in (None, "auto") else Path(str(kernels)))
+        own = listed_tolerances(None if kernels in (None, "auto") else Path(str(kernels)))
         diagnoser = Diagnoser(
-            module,
-            device,
-            f64=f64,
-            tolerance=tolerance,
-            tolerances=special,
-            kernels=names,
-            clock=clock,
+            module, device, f64=f64, tolerance=tolerance, tolerances=own, kernels=names, clock=clock
         )
         diagnosis, replays = diagnoser.run(run.inputs)
         print_table(diagnosis.table())

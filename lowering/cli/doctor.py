@@ -178,8 +178,7 @@ def take_steps(folder: str, extra: str) -> None:
 
 
 def run_steps(folder: Path) -> Steps:
-    """Take the steps in another process. If a step ends that process, the step's error tells
-    how."""
+    """Take the steps in another process. If a step ends it, the step's error tells how."""
     source = "from __future__ import annotations\nimport json, os, sys\n"
     call = f"take_steps({str(folder)!r}, {installed_extra()!r})"
     try:

@@ -23,8 +23,7 @@ def fail(message: str, prefix: str = "error: ", code: int = 1) -> NoReturn:
 
 
 def fail_usage(message: str) -> NoReturn:
-    """Report an error in the arguments of a command, and exit with typer's exit code for such
-    errors."""
+    """Report an error in a command's arguments, and exit with typer's code for such errors."""
     fail(message, code=2)
 
 

@@ -31,8 +31,7 @@ class WatchedGraph:
     runs: int
     report: Report
     compiled: bool
-    """True if torch.compile built the graph. torch_xla writes only the first run of such a
-    graph."""
+    """True if torch.compile built the graph, of which torch_xla writes only the first run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,7 @@ class Watched:
 
 def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
     """Run a Python script with its arguments, and with environment variables, and collect its
-    graphs. The variables of `FOR_XLA_ON_CPU` are set too, unless the caller's environment has
-    them."""
+    graphs. Variables of `FOR_XLA_ON_CPU` are set too, unless the environment has them."""
     with tempfile.TemporaryDirectory(prefix="composites-") as folder:
         dump, jax_dump = Path(folder) / "graphs", Path(folder) / "jax"
         stats_file = Path(folder) / "stats.jsonl"

@@ -1,5 +1,4 @@
-"""Values of a program's inputs, which are tensors of torch or arrays of numpy or jax, as numpy
-arrays."""
+"""Values of a program's inputs (tensors of torch, arrays of numpy or jax) as numpy arrays."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -57,8 +57,7 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> State:
     """Read a folder that `write` wrote.
 
     Raises:
-        ProgramError: the folder has no checkpoint, or the checkpoint is damaged or of another
-            program.
+        ProgramError: the checkpoint is missing, damaged, or of another program.
     """
     path = folder_path(folder)
     model, header = read_tensors(path / MODEL)

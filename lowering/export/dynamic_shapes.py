@@ -182,8 +182,7 @@ def _parts(value: Any) -> Mapping[Any, Any] | None:
 def _by_name(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Arguments by the names of the parameters of `forward`. `*args` is a tuple, as in
-    torch.export."""
+    """Arguments by the names of `forward`'s parameters. `*args` is a tuple, as in torch.export."""
     bound = inspect.signature(module.forward).bind_partial(*args, **kwargs)
     named: dict[str, Any] = {}
     for name, value in bound.arguments.items():

@@ -1,5 +1,4 @@
-"""Inputs to run a saved program with: arrays of the caller, arrays of its folder, and made
-arrays."""
+"""Inputs to run a saved program with: the caller's arrays, saved arrays, and made arrays."""
 
 from collections.abc import Mapping
 from pathlib import Path

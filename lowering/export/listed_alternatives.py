@@ -2,9 +2,8 @@
 
 A function of JAX is lowered from the operands and attributes that a composite holds, without torch.
 The operands of a derived backward are the gradients of results, then the values that the entry
-saves. An alternative takes a backward if its conditions hold for the operands of the forward, so
-that it takes the same calls forward and backward. The saved values are part of the composite's
-contract.
+saves. The conditions of an alternative are checked for the operands of the forward, so that it
+takes the same calls forward and backward. Saved values are part of the composite's contract.
 """
 
 import ast
@@ -37,8 +36,7 @@ class _Refused(Exception):
 
 
 def listed_alternatives(platform: str) -> Candidates:
-    """The alternatives that are faster than the decomposition of a call, in the order of
-    registries.
+    """The alternatives that are faster than a call's decomposition, in the order of registries.
 
     Args:
         platform: the platform that runs the program: `cpu` or `cuda`.

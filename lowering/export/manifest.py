@@ -71,9 +71,8 @@ class Value:
     """For each dimension, the axes of the program's mesh that it is divided along; None if the
     value has no sharding."""
     kept: Annotated[bytes | None, BeforeValidator(_compressed)] = field(default=None, repr=False)
-    """For an input whose value the program keeps, the bytes of the value in row-major order. Such
-    inputs are buffers that the module's `state_dict` leaves out, and constants of an
-    ExportedProgram."""
+    """The bytes, in row-major order, of an input that callers may leave out: a buffer that is not
+    in the module's `state_dict`, or a constant of an ExportedProgram."""
 
     @property
     def data(self) -> dict[str, Any]:
@@ -129,8 +128,7 @@ class Manifest:
     sha256: Mapping[str, str]
     """Hashes of the other files by name."""
     mesh: Annotated[DeviceMesh, PlainValidator(_mesh)] | None = None
-    """The mesh that shardings refer to. Older versions read such a program as a program for one
-    device."""
+    """The mesh that shardings refer to. Older versions read the program as one for one device."""
     dimensions: tuple[Dimension, ...] = ()
     """The dimensions whose size varies."""
     keeps_decompositions: bool = False

@@ -13,8 +13,7 @@ from composites.errors import ExportError
 from lowering.frontends.errors import NoKernelError, ValueReadError
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
-"""A function that makes an optimizer from parameters, such as `partial(torch.optim.AdamW,
-lr=1e-3)`."""
+"""A function from parameters to an optimizer, such as `partial(torch.optim.AdamW, lr=1e-3)`."""
 
 _EXAMPLE = "functools.partial(torch.optim.AdamW, lr=1e-3)"
 
@@ -46,8 +45,7 @@ def make_optimizer(
     parameters at once on some devices.
 
     Raises:
-        ExportError: the factory returns no optimizer, or an optimizer that has other parameters or
-            needs a closure.
+        ExportError: the result is not an optimizer, has other parameters, or needs a closure.
     """
     optimizer = factory(list(parameters))
     if not isinstance(optimizer, torch.optim.Optimizer):

@@ -61,8 +61,7 @@ def check_mesh(mesh: Any, described: DeviceMesh | None) -> None:
 
 
 def sharding_on(mesh: Any, spec: Spec | None) -> Any:
-    """jax's sharding of a value with a spec. A value without a spec is replicated on every
-    device."""
+    """jax's sharding of a value with a spec. A value without a spec is on every device."""
     from jax.sharding import NamedSharding, PartitionSpec
 
     parts = [axes or None for axes in spec or ()]

@@ -115,8 +115,7 @@ class Program:
         Raises:
             ProgramError: inputs are missing or unknown, a value is not an array, or the mesh has
                 other axes than the program's.
-            RunError: an array has another shape or dtype, the platform does not exist, or XLA
-                fails.
+            RunError: an array does not fit, the platform does not exist, or XLA fails.
         """
         _check_platform(platform)
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
@@ -204,8 +203,7 @@ class Program:
             ignored: attributes that a kernel of `kernels` ignores, by composite.
 
         Raises:
-            ProgramError: the platform does not exist, a kernel is not listed, or the program's
-                sizes vary.
+            ProgramError: the platform or a listed kernel does not exist, or sizes vary.
             BindError: a kernel fails for a call, or cannot be lowered for the platform; the message
                 names both.
             UnknownCompositeError: the program has no composite of a name in `kernels`.

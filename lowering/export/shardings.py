@@ -106,8 +106,7 @@ class DeviceMesh:
         # An iterator would be empty for the next value that matches the pattern.
         if isinstance(spec, str | Mapping | Set | Iterator) or not isinstance(spec, Iterable):
             raise ExportError(_no_spec(spec, name))
-        # For a PartitionSpec with such axes, jax 0.7.1 yields the other axes, and newer releases
-        # raise.
+        # For such a PartitionSpec, jax 0.7.1 yields the other axes, and newer releases raise.
         if getattr(spec, "unreduced", None) or getattr(spec, "reduced", None):
             raise ExportError(_no_spec(spec, name))
         parts = tuple(spec)

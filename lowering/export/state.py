@@ -29,8 +29,7 @@ class State:
     """The state that a step keeps from call to call, made by that step."""
 
     values: Mapping[str, Any]
-    """jax arrays on the device, by the name of the input; numpy or jax arrays before they are put
-    there."""
+    """Arrays by name of the input: of jax, on the device, or before that of numpy or jax."""
     saved_as: Mapping[str, str]
     """The names of inputs, by their names in the module's `state_dict`. A shared parameter has
     several names."""

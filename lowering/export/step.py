@@ -143,8 +143,7 @@ class Step:
         """Run once.
 
         Args:
-            state: the state that `init`, `load`, or the last call returned. With `donate`, it
-                cannot be used again.
+            state: of `init`, `load`, or the last call. With `donate`, it cannot be used again.
             batch: the positional arguments of the module, as torch tensors, numpy or jax arrays.
             named: the keyword arguments of the module.
 
@@ -190,8 +189,8 @@ class Step:
 
         `model.safetensors` holds parameters and buffers under the names of the module's
         `state_dict`, and `training.safetensors` the optimizer's state and the seed under the names
-        of inputs. If several processes share a mesh, all of them call this method, and the first
-        process writes.
+        of inputs. If several processes share a mesh, all of them call this, and the first one
+        writes.
 
         Raises:
             ProgramError: the state was used already, or the folder has other files.
@@ -366,8 +365,7 @@ class Step:
     def _check_arguments(
         self, inputs: Mapping[str, Value], count: int, named: Mapping[str, Any]
     ) -> None:
-        """Refuse arguments that the program does not read, except positional arguments in front of
-        arguments that it reads."""
+        """Refuse arguments that are not read, except positional arguments before read arguments."""
         read = [
             int(index)
             for name in inputs
@@ -459,8 +457,7 @@ def _are_names(kernels: object) -> TypeGuard[Collection[str]]:
 
 
 def _suspects(kernels: PlacedKernels, message: str, platform: str) -> str:
-    """The part of an error message that names the kernel that failed, or the kernels in
-    question."""
+    """The part of an error message that names the kernels that failed, or may have failed."""
     if not kernels.has_kernels:
         return ""
     failing = failing_calls(kernels, message, platform)

@@ -73,8 +73,7 @@ class _Installation:
 
 
 def _miss(target: str, claiming: Sequence[Composite], error: UnusableFunctionError) -> None:
-    """Warn about a function of built-in entries that cannot be caught in this release of its
-    package.
+    """Warn about a function of built-in entries that cannot be caught in this release.
 
     Raises:
         AllowlistError: an entry of a vendor names the function.

@@ -134,8 +134,7 @@ class CaughtComposite:
         many: Many | None = None,
         **keywords: Any,
     ) -> Callable[[], Any]:
-        """Prepare a call without putting it into the program, for functions that become several
-        composites or none.
+        """Prepare a call outside the program, for functions that are several composites or none.
 
         Args:
             arguments, keywords: the arguments of the entry.
@@ -189,8 +188,7 @@ class CaughtComposite:
         return put
 
     def is_same(self, left: Callable[..., Any], right: Callable[..., Any], *arrays: Any) -> bool:
-        """Return whether two functions are the same operations on arrays of the types of
-        `arrays`."""
+        """Return whether two functions are the same operations for the types of `arrays`."""
         types = [strong(jnp.asarray(array)) for array in arrays]
         return is_same(trace(_Uncaught(left), types), trace(_Uncaught(right), types))
 

@@ -107,10 +107,9 @@ class CaughtCall(_PlainCall):
         count = len(self.definition.entry.saved)
         if not count:
             return self.kind
-        types = self._types
-        forward, _ = self._lowered(meaning.forward, self.definition, self.spec, types, saved=True)
+        own, _ = self._lowered(meaning.forward, self.definition, self.spec, self._types, saved=True)
         # Traced, to leave out the operations of other results even without jax.jit.
-        further = self._lowered(trace, lambda *arrays: forward(*arrays)[-count:], self._present)
+        further = self._lowered(trace, lambda *arrays: own(*arrays)[-count:], self._present)
 
         def function(*arrays: Any) -> list[Any]:
             with without_composites():
@@ -288,8 +287,7 @@ class CaughtCall(_PlainCall):
 
     @computed_once
     def moved(self, size: int, axes: tuple[int | None, ...]) -> "CaughtCall | None":
-        """The call with batched operands, if the entry's own call then means many calls of the
-        entry."""
+        """The call with batched operands, if the entry's own call can also be batched."""
         reference = self._reference
         moved = reference.moved(size, axes)
         if moved is None or not has_meaning(moved.kind, reference.kind, size, axes):

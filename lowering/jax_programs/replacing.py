@@ -115,8 +115,7 @@ class ReplacedLocal:
 
 
 def _exchange(code: CodeType, replacement: CodeType) -> None:
-    """Replace a code object in all functions that have it, except functions that `gc.freeze`
-    hides."""
+    """Replace a code object in all functions that have it and that `gc.freeze` does not hide."""
     for function in gc.get_referrers(code):
         if isinstance(function, FunctionType) and function.__code__ is code:
             function.__code__ = replacement

@@ -31,8 +31,7 @@ def only_operation(region: Any) -> IrOperation | None:
 
 
 def combination(region: Any) -> str:
-    """The name of a region's `only_operation` without its dialect, such as `add`; empty for other
-    regions."""
+    """The name of a region's `only_operation` without the dialect, such as `add`, or empty."""
     operation = only_operation(region)
     return "" if operation is None else str(operation.name).removeprefix("stablehlo.")
 

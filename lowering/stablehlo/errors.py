@@ -106,8 +106,7 @@ class RefusedOperationError(UnsupportedOperationError):
 
 
 class DynamicSizeError(StableHLOError):
-    """A program cannot have a dimension of varying size, or cannot have the size that was
-    passed."""
+    """A program cannot have a dimension of varying size, or not the size that was passed."""
 
 
 class SizeError(StableHLOError):

@@ -21,8 +21,7 @@ def fingerprint(module: Module, composite: IrOperation) -> str:
 
 
 def decomposition_text(module: IrModule, name: str) -> str:
-    """The text of a function and of all functions that it refers to, numbered in order of first
-    use."""
+    """The text of a function and of functions that it refers to, numbered in order of first use."""
     by_name = functions(module)
     numbers = {name: 0}
 

@@ -26,8 +26,7 @@ class InPlacePass(Generic[P]):
 
     @property
     def __signature__(self) -> Signature:
-        """The parameters of the pass, which `help` shows instead of the parameters of its
-        function."""
+        """The parameters of the pass, which `help` shows instead of its function's."""
         options = list(signature(self.change, follow_wrapped=False).parameters.values())[1:]
         module = Parameter("module", Parameter.POSITIONAL_OR_KEYWORD, annotation=Module)
         return Signature([module, *options], return_annotation=Module)
@@ -67,7 +66,6 @@ def rewrites(
 def is_sharded(operation: IrOperation) -> bool:
     """Return whether the operation has a sharding, in GSPMD's form or in Shardy's.
 
-    A pass that replaces an operation by several operations cannot keep its sharding, and therefore
-    leaves the operation unchanged.
+    A pass that replaces an operation by several cannot keep its sharding, and leaves it unchanged.
     """
     return any(name in attributes(operation) for name in _SHARDINGS)

@@ -76,8 +76,7 @@ def inlined(
 
 
 def erase_unread(values: Iterable[IrValue], names: Collection[str]) -> None:
-    """Erase the operations that made `values` if the values are unread, and then those that made
-    their operands.
+    """Erase the operations that made unread `values`, and then those that made their operands.
 
     Args:
         names: operations without effects that may be erased, besides constants and conversions.

@@ -13,8 +13,8 @@ from .isolation import OUT_OF_MEMORY, REFUSED, Limits
 from .module import Module
 
 _STACK = 2**21
-"""The stack size in bytes. Threads have more, so a module that is nested too deeply for them is too
-deep for this process as well."""
+"""The stack size in bytes. Threads have more: a module too deep for them is too deep for this
+process."""
 
 
 def main() -> None:

@@ -23,8 +23,7 @@ OUT_OF_MEMORY = 12
 """The exit code of a process that had a MemoryError. The number is that of ENOMEM."""
 
 REFUSED = 65
-"""The exit code of a process that wrote why it cannot read bytecode. The number is that of
-EX_DATAERR."""
+"""The exit code of a process that wrote why it cannot read bytecode: that of EX_DATAERR."""
 
 _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|out of memory|memory allocation", re.IGNORECASE)
 """The texts that native code and Python write when they run out of memory."""

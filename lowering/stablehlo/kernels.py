@@ -42,8 +42,7 @@ class KernelUse:
     """The faster alternative that takes the call, such as `ptxla.topk=maxima`. Without it and
     without a kernel, the program's own decomposition stays."""
     reason: str | None
-    """The reasons why kernels that were tried before do not take the call; None if the first kernel
-    takes it."""
+    """The reasons why kernels that were tried before do not take the call; None without any."""
 
     def __str__(self) -> str:
         text = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
@@ -65,8 +64,7 @@ class PlacedKernels:
     taken: Mapping[Signature, Candidate]
     """The calls that have a kernel or an alternative."""
     reasons: Mapping[Signature, str]
-    """The reasons why candidates that were tried before do not take a call; no entry without such
-    reasons."""
+    """The reasons why candidates that were tried before do not take a call, if there are any."""
 
     @property
     def has_kernels(self) -> bool:

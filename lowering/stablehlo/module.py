@@ -13,8 +13,7 @@ from .isolation import Limits, checked
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Module:
-    """A StableHLO module. Passes take a module and return another module. Neither changes
-    afterwards.
+    """A StableHLO module. Passes take a module and return another one. Neither changes later.
 
     A module is read in this process. A damaged module can crash jaxlib, and the process with it.
     With `limits`, another process reads the module first, which takes a quarter of a second more,
@@ -89,8 +88,7 @@ class Module:
         Source locations are dropped, so that equal text gives equal bytes.
 
         Raises:
-            VersionError: the version does not exist, or cannot hold the module; the message names a
-                version that can.
+            VersionError: the version is invalid, or cannot hold the module; see the message.
         """
         copy = self.copy_ir()
         bindings.legalize_chlo(copy)

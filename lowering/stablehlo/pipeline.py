@@ -53,8 +53,7 @@ def run_passes(module: Module, passes: Iterable[Pass], *, verify: bool = True) -
 
 
 def _in_place_change(run: Any) -> Callable[[IrModule], None] | None:
-    """The change that an in-place pass, or a partial of such a pass with keywords, makes to a
-    module."""
+    """The change that an in-place pass, or a partial of it with keywords, makes to a module."""
     if isinstance(run, InPlacePass):
         return run.change
     if isinstance(run, partial) and isinstance(run.func, InPlacePass) and not run.args:

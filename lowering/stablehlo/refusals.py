@@ -18,8 +18,7 @@ from .scatters import updates_rows
 from .symbols import COMPOSITE, enclosing_function, target
 
 Refuses = Callable[[IrOperation], bool | str]
-"""A predicate of refused operations. If it returns a string, the string follows the name in an
-error."""
+"""A predicate of refused operations. A returned string follows the name in an error."""
 Refused = Mapping[str, Refuses]
 """The predicates of refused operations, by name of the operation."""
 
@@ -66,8 +65,7 @@ def _refusals(
 
 
 def _source(operation: IrOperation, owners: Mapping[str, IrOperation]) -> str:
-    """The source of an operation or of its composite, such as `, from aten::sort, at
-    model.py:12`."""
+    """The source of an operation or its composite: `, from aten::sort, at model.py:12`."""
     within: IrOperation | None = operation
     while within is not None:
         operator = operator_name(within.location)
@@ -106,9 +104,8 @@ def _is_of_parts(scatter: IrOperation) -> bool:
 
 
 def _is_general(reduction: IrOperation) -> bool | str:
-    """Return whether a reduction of one operand is not a sum, product, maximum or minimum, or a
-    reduction of two operands is over single elements. Other reductions of two operands are
-    operators of LiteRT (ARG_MAX)."""
+    """Return whether a reduction of one operand is not a sum, product, maximum or minimum, or that
+    of two operands is over single elements. LiteRT has others of two operands (ARG_MAX)."""
     sizes = [reduction.operands[0].type.shape[dim] for dim in attributes(reduction)["dimensions"]]
     if len(reduction.results) > 1:
         return "over single elements" if {*sizes} == {1} else ""
@@ -150,7 +147,7 @@ def _is_apart(reverse: IrOperation) -> str:
 
 
 def _is_constant(operation: IrOperation) -> bool:
-    """Return whether an operation has operands, and all are constants. A loop reads other values
+    """Return whether all of an operation's operands are constants. A loop reads other values
     too."""
     if operation.name == "stablehlo.while":
         return False

@@ -147,8 +147,7 @@ def updates_rows(scatter: IrOperation) -> bool:
 
 
 def _has_rows(sizes: Sequence[int], updates: Sequence[int], numbers: Any) -> bool:
-    """Return whether a window has size 1 in dimensions that indices refer to, and is full in
-    others."""
+    """Return whether windows have size 1 in indexed dimensions, and the full size in others."""
     absent = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
     windows = [dim for dim in range(len(sizes)) if dim not in absent]
     return all(

@@ -1,5 +1,4 @@
-"""One call of a composite as two small modules with the same inputs: the decomposition, and the
-call.
+"""One call of a composite as two small modules with equal inputs: decomposition, and call.
 
 `call_module` makes a `@main` that holds only the call, for `bind` and `to_custom_call`.
 `decomposition_module` makes the same `@main` with everything inlined.

@@ -46,8 +46,7 @@ class Target:
     passes: tuple[Pass, ...]
     """The passes, in order."""
     refused: Refused = field(default_factory=dict)
-    """The predicates of operations that the consumer does not take, even after the passes, by
-    name."""
+    """The predicates, by name, of operations that the consumer refuses even after the passes."""
     native: tuple[str, ...] = ()
     """The prefixes of the names of composites that the consumer has operators for."""
 
@@ -55,8 +54,7 @@ class Target:
         """The module itself, if the target takes it.
 
         Raises:
-            UnsupportedOperationError: the target refuses the module; the message names the
-                operation and its location.
+            UnsupportedOperationError: the target refuses an operation; the message locates it.
         """
         refuse(module.ir, self.title, self.refused, self.native)
         return module

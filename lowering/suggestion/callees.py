@@ -84,8 +84,7 @@ class Callee:
     invocations: set[int] = field(default_factory=set)
     """The numbers of its own calls."""
     calls: set[int] = field(default_factory=set)
-    """The numbers of calls of operators with work: those inside a function, or those of the
-    operator."""
+    """The numbers of the calls of operators with work inside a function, or of the operator."""
     instructions: int = 0
     """The number of instructions of the forward and the backward outside composites."""
     products: int = 0
@@ -99,8 +98,7 @@ class Callee:
 
     @property
     def is_elementary(self) -> bool:
-        """True for a function that does more than products and is not a layer that reads its
-        modules."""
+        """True for a function with more than products that is not a layer reading its modules."""
         return not self.problem and self.products <= self.instructions / _BESIDE_PRODUCT
 
     @property
@@ -198,8 +196,7 @@ def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, A
 
 
 class Trained(torch.nn.Module):
-    """A module whose result is a loss: the loss that `module` returns, or the sum of its
-    results."""
+    """A module that returns a loss: the loss of `module`, or the sum of its results."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()

@@ -38,14 +38,12 @@ class Suggestion:
     instructions: int
     """The number of instructions outside composites, in the function and in its callees."""
     tensors_in: int
-    """The number of tensors that a function reads. `tensors_in` and `tensors_out` of operators are
-    0."""
+    """The number of tensors that a function reads. For operators, it and `tensors_out` are 0."""
     tensors_out: int
     entry: str
     """The name of the draft's entry that catches it; empty if there is none."""
     note: str
-    """The reason why the draft has no entry for the function; empty if it has too few
-    instructions."""
+    """The reason why the draft has no entry for it; empty if it has too few instructions."""
 
 
 @dataclass(slots=True, eq=False)
@@ -180,8 +178,7 @@ def _named(name: str) -> str:
 
 
 def _draft_entry(function: Callee) -> dict[str, Any] | str:
-    """Draft an entry for a function from its first call in the step, or return why there is
-    none."""
+    """Draft an entry from a function's first call in the step, or return why there is none."""
     if not function.only_tensors or function.results is None:
         return "it returns other values than tensors"
     operands: list[str] = []

@@ -47,8 +47,8 @@ class StepRecord:
     _running: list[tuple[FrameType, int, int, AbstractContextManager[None]]] = field(
         default_factory=list
     )
-    """Frames of running functions with the number of the call, the first node of autograd that the
-    call can make, and its label."""
+    """Running functions: frame, number, first node of autograd that the call can make, and
+    label."""
     _makers: dict[int, int] = field(default_factory=dict)
     """The numbers of the innermost calls that made nodes of autograd, by node."""
 

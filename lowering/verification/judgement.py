@@ -178,8 +178,7 @@ def _close(mine: torch.Tensor, right: torch.Tensor, wide: Any, limit: float) -> 
 
 
 def errors(mine: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """|a - b| / (1 + |b|); 0 for equal infinities and for two NaNs, infinite for other numbers that
-    are not finite."""
+    """|a - b| / (1 + |b|); 0 for equal infinities and two NaNs, infinite for others of these."""
     a, b = _widest(mine), _widest(right)
     same = (a == b) | (a.isnan() & b.isnan())
     error = (a - b).abs() / (1 + b.abs())

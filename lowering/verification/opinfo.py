@@ -68,9 +68,8 @@ def make_samples(operator: str, dtype: torch.dtype, gradients: bool) -> Iterator
 
 
 def _without_steps(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the function of a sample so that it does not call `mark_step`. On a device of the type
-    `lazy`, samples end a step of PyTorch's own lazy tensors, which the frontend `fx` does not have
-    (torch 2.15.0)."""
+    """Wrap the function of a sample so that it does not call `mark_step`, as samples do on a device
+    of the type `lazy` (torch 2.15.0): the frontend `fx` has no lazy tensors of PyTorch's own."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         with mock.patch.object(torch_lazy, "mark_step"):

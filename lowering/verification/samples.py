@@ -64,8 +64,7 @@ def _choose(source: str, samples: Iterable[Sample], count: int) -> Samples:
 
 
 def chosen(samples: list[Sample], count: int) -> tuple[Sample, ...]:
-    """At most `count` samples, in their order: one for each set of keywords first, then further
-    ones."""
+    """At most `count` samples, in their order, with one for each set of keywords if possible."""
     if len(samples) <= count:
         return tuple(samples)
     kinds: dict[str, int] = {}
@@ -93,8 +92,7 @@ def _named(subject: Subject, dtype: torch.dtype) -> Iterator[Sample]:
 
 
 def _calling_entry(subject: Subject) -> Composite:
-    """The entry that catches the samples: a backward without its own samples is reached through its
-    forward."""
+    """The entry that catches the samples: the forward of a backward without samples of its own."""
     entry, forward = subject.entry, subject.forward
     calls_itself = samples_of(entry) is not None and (entry.op is not None or entry.functions)
     return entry if calls_itself or forward is None else forward

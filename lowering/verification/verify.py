@@ -71,8 +71,7 @@ def verify(
 
 
 def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
-    """Add a finding about all dtypes: no call was claimed, or all were claimed despite
-    conditions."""
+    """Add a finding about all dtypes: no call was claimed, or all were despite conditions."""
     claimed = sum(row.claimed for row in rows)
     unclaimed = [reason for row in rows for reason in row.unclaimed]
     finding = None

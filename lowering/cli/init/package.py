@@ -24,8 +24,7 @@ _TEMPLATES = {
 """The files of the package, and their templates."""
 
 _SCHEMA = "src/{name}/registry.schema.json"
-"""The schema beside the registry file, whose first line names it, so that editors need no
-network."""
+"""The schema beside the registry file, which names it, so that editors need no network."""
 
 
 def render_files(name: str) -> dict[str, str]:

@@ -68,8 +68,7 @@ def hard_tanh(composite: Composite, x: Any) -> Any:
 
 
 def softplus(composite: Composite, x: Any) -> Any:
-    """`jax.nn.softplus`. PyTorch's softplus is linear above a threshold, which is visible in
-    f64."""
+    """`jax.nn.softplus`. PyTorch's is linear above a threshold, which differs in f64."""
     if floats(x).dtype.itemsize > 4:
         raise UnsupportedCallError("PyTorch's softplus differs in f64")
     return composite(x)

@@ -22,8 +22,7 @@ def has_floats(x: Any) -> bool:
 
 
 def floats(x: Any) -> Any:
-    """Check that a value is an array of floats. JAX converts integers and numbers, PyTorch does
-    not."""
+    """Check for an array of floats. JAX converts integers and numbers, PyTorch does not."""
     if not has_floats(x):
         raise UnsupportedCallError("the input is not an array of floats")
     return x

@@ -111,8 +111,7 @@ def _all_finite(arrays: Iterable[Any]) -> bool:
 
 
 def _integer_limits(decomposition: Module, types: Sequence[str]) -> list[tuple[int, int]]:
-    """For each input, the lowest value that an integer may have, and 1 more than the highest
-    value."""
+    """For each input, the lowest and 1 more than the highest value that an integer may have."""
     limits: dict[int, int] = {}
     for number, limit in _uses_as_index(functions(decomposition.ir)["main"]):
         limits[number] = min(limit, limits.get(number, limit))
@@ -126,8 +125,7 @@ def _integer_limits(decomposition: Module, types: Sequence[str]) -> list[tuple[i
 
 
 def _uses_as_index(main: IrOperation) -> Iterator[tuple[int, int]]:
-    """Yield the inputs from which an index is computed, each with the size of the indexed
-    dimension."""
+    """Yield the inputs that an index is computed from, with the size of the indexed dimension."""
     block = body(main)
     if block is None:
         return

@@ -28,8 +28,7 @@ _WARM_UP = 2
 _FEWEST, _MOST = 5, 200
 _SECONDS = 0.4
 _COPIED_FLOATS = 8 * 1024 * 1024
-"""32 MiB, more than the caches of one core; GPUs, which have larger caches, copy eight times as
-much."""
+"""32 MiB, more than the caches of one core; GPUs copy eight times as much for larger caches."""
 _SIZES = (512, 1024, 2048, 4096, 8192)
 _LONG = 5e-3
 """Seconds of a matmul that keeps a device busy; a longer matmul has the same rate."""

@@ -1,5 +1,4 @@
-"""`bisect`: the smallest sets of kernels with which a program, run step by step, exceeds a
-tolerance.
+"""`bisect`: the smallest sets of kernels with which the steps of a program exceed a tolerance.
 
 kernels {a, b, c, d}, of which b is wrong, and c with d together
     -> {a, b, c, d}         exceeds the tolerance
@@ -36,8 +35,7 @@ class Steps:
     """One array for each input of `@main`."""
     count: int
     updates: Mapping[int, int]
-    """The numbers of the inputs that outputs update for the next step, by the number of the
-    output."""
+    """The number of the input that an output updates for the next step, by number of the output."""
     compared: Sequence[int]
     """The numbers of the outputs that are compared."""
     seed: int | None = None

@@ -29,8 +29,7 @@ from ..targets import TARGETS, target_passes
 
 Run: TypeAlias = Callable[..., Sequence[Any]]
 Device: TypeAlias = Callable[[Module], Run]
-"""A compiler of parts. It raises a StableHLOError if it refuses a part, and so does the compiled
-part."""
+"""A compiler of parts. It raises a StableHLOError for a refused part, and so may the result."""
 
 
 def on_platform(platform: str) -> Callable[[Module], Executable]:

@@ -22,8 +22,7 @@ from .results import OUTSIDE, DiagnosedCall, DiagnosedComposite, Diagnosis
 R = TypeVar("R")
 
 _AS_MUCH = 4
-"""The factor by which the error of a device may exceed the error of the CPU, whose order of
-operations differs."""
+"""The factor by which a device's error may exceed the CPU's, which rounds in another order."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,7 @@ class _Outcome:
 
     expected: Sequence[Any]
     following: Sequence[Any]
-    """The device's results on operands that it has computed itself; the expected results if it
-    fails."""
+    """The device's results on operands of its own; the expected results if it fails."""
     limit: float
     own: Difference | None = None
     added: Difference | None = None

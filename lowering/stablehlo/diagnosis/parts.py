@@ -32,8 +32,7 @@ class Part:
     """The number of the last operation in `@main`, counting operations in regions too."""
     inputs: tuple[IrValue, ...]
     sources: tuple[IrValue, ...]
-    """The inputs, with the arguments of a loop's body replaced by their values in the first
-    iteration."""
+    """The inputs, where arguments of a loop's body are their values in the first iteration."""
     outputs: tuple[IrValue, ...]
     released: tuple[IrValue, ...]
     """Sources and outputs that no later part reads."""
@@ -92,9 +91,9 @@ def _groups(
     at_start: dict[IrValue, IrValue],
     in_loop: bool = False,
 ) -> list[tuple[list[IrOperation], bool]]:
-    """The composites of a block and of the bodies of its loops, and the operations between them,
-    each group with True if it is in a loop. Fill `constants`, and `at_start` with the values of the
-    arguments of bodies in the first iteration."""
+    """The composites of a block and of its loops' bodies, and the operations between them, each
+    with True if in a loop. Fills `constants`, and `at_start` with the first values of body
+    arguments."""
     groups: list[tuple[list[IrOperation], bool]] = [([], in_loop)]
     *operations, _ = (view.operation for view in block.operations)
     for operation in operations:

@@ -116,8 +116,7 @@ class Diagnosis(JsonReport):
         return data
 
     def node_data(self) -> list[NodeData]:
-        """The errors of composites in the graph of `@main`, and their times if they were
-        measured."""
+        """The errors of composites in the graph of `@main`, and their times if measured."""
         composites = [row for row in self.composites if row.call.name != OUTSIDE]
         calls = [call for row in composites for call in row.calls]
         values = {call.node: call.rank[1] for call in calls}

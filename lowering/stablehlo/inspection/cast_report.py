@@ -61,8 +61,7 @@ class CastReport(JsonReport):
 
 
 def casts(module: Module) -> CastReport:
-    """List the conversions between element types of a module. See `CastReport` for the way of
-    counting."""
+    """List the conversions between element types of a module, counted as in `CastReport`."""
     times = executions(module.ir)
     conversions = [
         _cast(convert, name, times[name])

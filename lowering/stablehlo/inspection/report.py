@@ -93,8 +93,7 @@ class _Body:
 
 
 def inspect(module: Module) -> Report:
-    """Count the composites, operations and bytes of a module. See `Report` for the way of
-    counting."""
+    """Count the composites, operations and bytes of a module; see `Report`."""
     bodies = _measure(module.ir)
     public = _public(module.ir, bodies)
     # Functions that are reached through plain calls only are not part of a composite.

@@ -45,8 +45,7 @@ def annotate_shardings(
             chosen partitioner's text; None keeps the marks.
 
     Raises:
-        UnsupportedOperationError: the module has no `@main`, or the number of arguments or results
-            differs.
+        UnsupportedOperationError: `@main` does not exist, or has other arguments or results.
     """
     main = functions(module).get("main")
     if main is None:

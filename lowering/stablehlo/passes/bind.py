@@ -107,8 +107,7 @@ def bind_calls(
 def keyword_attributes(
     fn: Callable[..., Any], call: Signature, ignored: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The attributes of a composite, as keyword arguments for `fn`, without the attributes in
-    `ignored`.
+    """The attributes of a composite, without `ignored` ones, as keyword arguments for `fn`.
 
     Raises:
         BindError: `fn` has no parameter for an attribute.

@@ -37,8 +37,7 @@ def compute_splats_as_scalars(operation: IrOperation) -> None:
 
 
 def _scalar(before: IrOperation, value: IrValue) -> IrValue | None:
-    """The scalar that all elements of a value equal; None if the value is a scalar, or elements
-    differ."""
+    """The scalar that all elements of a value equal; None for scalars and varying values."""
     if not value.type.has_static_shape or not value.type.shape:
         return None
     broadcast = made_by(value, "stablehlo.broadcast_in_dim")

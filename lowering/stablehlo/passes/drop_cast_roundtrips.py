@@ -31,8 +31,7 @@ def drop_cast_roundtrips(module: IrModule) -> None:
     exact casts in a row (bf16 -> f32 -> f64) become one.
 
     Every number stays the same, including infinities, denormals and the sign of zero. A NaN stays a
-    NaN. A platform may set the quiet bit of a NaN in a cast, which does not happen without the
-    cast.
+    NaN. A platform may set the quiet bit of a NaN in a cast, and not without the cast.
     """
     _join_casts(module)
     _Movement(module).narrow()

@@ -1,5 +1,4 @@
-"""expand_scatter_additions: replace scatters with a combination, such as add, by comparisons and
-sums.
+"""expand_scatter_additions: replace scatters that combine numbers by comparisons and sums.
 
     scatter(%x: tensor<10x16xf32>, %i: tensor<24xi64>, %u: tensor<24x16xf32>) applies add
     =>
@@ -12,8 +11,7 @@ LiteRT 2.3 converts such a scatter, and its runtime refuses it. There are three 
 - sums of floats, no more rows than updates: a product with a matrix of ones and zeros, of the
   size [rows, updates];
 - sums of floats, more rows than updates: each update becomes the sum of all updates of its row, by
-  a product with a matrix of [updates, updates]; then a scatter replaces rows, which LiteRT
-  supports.
+  a product with a matrix of [updates, updates]; then a scatter, which LiteRT has, replaces rows.
 
 Sums add up in another order than in a loop over the updates. In a product, an infinity or NaN in an
 update becomes NaN in its column of all rows.
@@ -52,8 +50,7 @@ def expand_scatter_additions(scatter: IrOperation) -> Callable[..., Any] | None:
 
 
 Form = Callable[[RowScatter, Any, Any, Any], Any]
-"""A function of the scatter, its rows, the positions of updates, and updates. It returns the new
-rows."""
+"""A function from a scatter, its rows, the positions of updates, and updates to the new rows."""
 
 
 def _form(scatter: RowScatter) -> Form | None:

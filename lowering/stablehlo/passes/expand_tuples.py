@@ -33,8 +33,7 @@ def expand_tuples(module: IrModule) -> None:
     """
     by_name = functions(module)
     composites = uses(module.operation).composites
-    # Inner decompositions come first, because an outer decomposition may return a composite's
-    # tuple.
+    # Inner decompositions come first: an outer decomposition may return a composite's tuple.
     for name in callees_first(module):
         if name in composites and _expand_function(by_name[name]):
             for composite in composites[name]:

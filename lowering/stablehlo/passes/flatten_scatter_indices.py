@@ -43,8 +43,7 @@ def flatten_scatter_indices(scatter: IrOperation) -> None:
 
 
 def _flat(scatter: RowScatter, *operands: Any) -> tuple[Any, Any, Any]:
-    """The operands of the scatter of rows, in which every index is inside. If updates replace
-    elements, there is one more row."""
+    """The operands of the scatter of rows, with all indices inside, and perhaps one more row."""
     rows, positions, updates = scatter.split(*operands)
     neutral = None
     if scatter.combination:

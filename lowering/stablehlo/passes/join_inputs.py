@@ -32,8 +32,7 @@ def join_inputs(module: IrModule, base: int, joined: Mapping[int, Linear]) -> No
     Args:
         base: the number of the argument that stays.
         joined: the functions of the base argument, by the number of the argument that they replace.
-            All are `tensor<i64>`. The base argument itself may be replaced: its uses then read the
-            function.
+            All are `tensor<i64>`. Uses of the base argument itself may also read a function.
     """
     main = functions(module)["main"]
     block = body(main)

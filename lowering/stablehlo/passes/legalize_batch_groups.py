@@ -26,8 +26,7 @@ def legalize_batch_groups(operation: IrOperation) -> None:
     batch, feature = parsed.numbers.input_batch_dimension, parsed.numbers.input_feature_dimension
     sizes = [*operand.type.shape]
     split = [*sizes[:batch], groups, sizes[batch] // groups, *sizes[batch + 1 :]]
-    # In the split tensor, the groups are in front of the batches, and move in front of the
-    # features.
+    # In the split tensor, the groups move from the batches to the front of the features.
     remaining = [dim for dim in range(len(split)) if dim != batch]
     features = feature if feature < batch else feature + 1
     position = remaining.index(features)

@@ -18,8 +18,7 @@ from .expansion import expands
 
 @expands("stablehlo.round_nearest_afz")
 def legalize_rounds(operation: IrOperation) -> Callable[..., Any] | None:
-    """Change every `round_nearest_afz` except of f64. Operations with dynamic shapes or shardings
-    stay."""
+    """Change operations except of f64. Operations with dynamic shapes or shardings stay."""
     return None if str(operation.results[0].type.element_type) == "f64" else _rounded
 
 

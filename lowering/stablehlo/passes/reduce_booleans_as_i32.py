@@ -57,8 +57,7 @@ def reduce_booleans_as_i32(reduction: IrOperation) -> Callable[..., Any] | None:
 
 
 def truth_table(reduction: IrOperation) -> tuple[bool, ...] | None:
-    """The results of the region for all pairs of booleans; None if the region has an unknown
-    operation."""
+    """The results of the region for all pairs of booleans; None for unknown operations."""
     block = reduction.regions[0].blocks[0]
     *operations, terminator = (operation.operation for operation in block.operations)
     results: list[bool] = []

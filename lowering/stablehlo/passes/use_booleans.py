@@ -7,7 +7,7 @@
     =>
     %3 = and %a, %b : tensor<4xi1>
 
-torch_xla 2.9 writes such bytes for logic of booleans. LiteRT 2.3 has no `and` and no comparisons of
+torch_xla 2.9 writes such bytes for logic of booleans. LiteRT 2.3 has no `and` or comparison of
 bytes.
 """
 
