@@ -189,8 +189,7 @@ class Step:
 
         `model.safetensors` holds parameters and buffers under the names of the module's
         `state_dict`, and `training.safetensors` the optimizer's state and the seed under the names
-        of inputs. If several processes share a mesh, all of them call this, and the first one
-        writes.
+        of inputs. If processes share a mesh, all call this, and the first one writes.
 
         Raises:
             ProgramError: the state was used already, or the folder has other files.

@@ -13,8 +13,8 @@ from .isolation import OUT_OF_MEMORY, REFUSED, Limits
 from .module import Module
 
 _STACK = 2**21
-"""The stack size in bytes. Threads have more: a module too deep for them is too deep for this
-process."""
+"""The stack size in bytes, less than that of threads. Modules that are too deep for them fail
+too."""
 
 
 def main() -> None:

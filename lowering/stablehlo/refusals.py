@@ -147,8 +147,7 @@ def _is_apart(reverse: IrOperation) -> str:
 
 
 def _is_constant(operation: IrOperation) -> bool:
-    """Return whether all of an operation's operands are constants. A loop reads other values
-    too."""
+    """Return whether all operands of an operation are constants. Loops read other values too."""
     if operation.name == "stablehlo.while":
         return False
     owners = [defining_operation(operand) for operand in operation.operands]

@@ -47,8 +47,7 @@ class StepRecord:
     _running: list[tuple[FrameType, int, int, AbstractContextManager[None]]] = field(
         default_factory=list
     )
-    """Running functions: frame, number, first node of autograd that the call can make, and
-    label."""
+    """Running functions: frame, number, first node of autograd that they can make, label."""
     _makers: dict[int, int] = field(default_factory=dict)
     """The numbers of the innermost calls that made nodes of autograd, by node."""
 

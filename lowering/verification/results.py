@@ -73,8 +73,7 @@ class Row:
     numbers: GreatestErrors = GreatestErrors()
     tolerance: float = 0.0
     same_bits: bool | None = None
-    """True if all results have the stock lowering's bits; None if the stock lowering did not
-    run."""
+    """True if all results have the stock lowering's bits; None if that did not run."""
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
 

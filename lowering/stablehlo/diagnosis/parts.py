@@ -91,9 +91,9 @@ def _groups(
     at_start: dict[IrValue, IrValue],
     in_loop: bool = False,
 ) -> list[tuple[list[IrOperation], bool]]:
-    """The composites of a block and of its loops' bodies, and the operations between them, each
-    with True if in a loop. Fills `constants`, and `at_start` with the first values of body
-    arguments."""
+    """The composites of a block and of its loops' bodies, and the operations between them, with
+    True in a loop. Fills `constants`, and `at_start` with the first values of arguments of
+    bodies."""
     groups: list[tuple[list[IrOperation], bool]] = [([], in_loop)]
     *operations, _ = (view.operation for view in block.operations)
     for operation in operations:

@@ -90,8 +90,7 @@ def _bound(direction: str, number: float, element: str) -> str | None:
 
 
 def _float_bound(direction: str, number: float) -> str:
-    """The constant in f32, as MLIR text: NaN, which equals no number, for numbers outside of
-    f32."""
+    """The constant in f32, as MLIR text: NaN, which equals no number, if f32 lacks `number`."""
     with np.errstate(over="ignore"):
         near: Any = np.float32(number)
     rounded = float(near)

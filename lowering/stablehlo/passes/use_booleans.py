@@ -7,8 +7,7 @@
     =>
     %3 = and %a, %b : tensor<4xi1>
 
-torch_xla 2.9 writes such bytes for logic of booleans. LiteRT 2.3 has no `and` or comparison of
-bytes.
+torch_xla 2.9 writes logic of booleans so. LiteRT 2.3 has no `and` or comparisons of bytes.
 """
 
 from ..bindings import attributes, comparison_direction, find_operations, splat_number, splat_value
