@@ -76,8 +76,8 @@ class Traced:
             name = names[numbers[index]]
             kept = _bytes(name, self.kept[name]) if name in self.kept else None
             values.append(Value(name, symbolic_shape(type_.shape), type_.element_type, kept=kept))
-        # A tensor that the module writes to and does not read is no input to update. A tensor that
-        # replaces a tensor of another type is not its next value.
+        # A tensor that the module writes to and does not read is not an input to update. A tensor
+        # that replaces a tensor of another type is not its next value.
         input_types = {(value.name, value.type) for value in values}
         results = []
         for output, type_ in zip(self.outputs, graph.results, strict=True):
