@@ -145,7 +145,7 @@ def enable(*names: str, decompositions: str | None = None) -> None:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
         decompositions: the decompositions to use, as in XLA_COMPOSITE_DECOMPOSITION: `fast`,
             `small`, `stock`, or `topk=fast`. By default the decompositions that were chosen before,
-            or else those of the variable.
+            or else the decompositions of the variable.
 
     Raises:
         AllowlistError: a name is unknown or ambiguous. Nothing is changed in this case.
@@ -395,7 +395,7 @@ def installed(
     words: Words = (),
 ) -> Iterator[None]:
     """Install the hooks of entries of a catalog for a `with` block, before the hooks of the active
-    entries. The catalog may be another one than that of this process.
+    entries. The catalog may differ from the catalog of this process.
 
     Args:
         counted: the statistics that count the calls of the entries.

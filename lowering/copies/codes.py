@@ -29,7 +29,7 @@ def codes_in(module: str) -> dict[str, CodeType]:
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object, and those of the functions and classes in it."""
+    """Yield a code object, and the code objects of the functions and classes in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

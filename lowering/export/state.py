@@ -125,7 +125,7 @@ def _from_module(module: Any) -> tuple[dict[str, Any], dict[str, str]]:
     values = module_values(module)
     owners = {id(value): name for name, value in values.items()}
     names: dict[str, str] = {}
-    state = module.state_dict  # an ExportedProgram has a dictionary here
+    state = module.state_dict  # a dictionary for an ExportedProgram
     for name, value in _held(state(keep_vars=True) if callable(state) else state):
         if not hasattr(value, "shape"):
             continue  # a value of the module's get_extra_state

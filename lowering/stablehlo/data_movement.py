@@ -41,7 +41,7 @@ def element_type(value: IrValue) -> str:
 def retype(value: IrValue, element: IrType) -> None:
     """Change the element type of a result or argument in place."""
     value.set_type(resized(value.type, element=element))
-    # XLA records the old type here, and would use it when it reads the operation back.
+    # XLA's record of the old type, which it would use when it reads the operation back.
     producer = defining_operation(value)
     if producer is not None and "xla_shape" in producer.attributes:
         del producer.attributes["xla_shape"]

@@ -59,7 +59,7 @@ class Drafting:
     """The calls of operators that are made in functions of the draft."""
 
     def draft(self, on: tuple[str, ...], measure: Callable[[], StepRecord]) -> StepRecord | None:
-        """Choose entries until all of them work, in addition to those that are `on`.
+        """Choose entries until all of them work, in addition to the entries that are `on`.
 
         Returns:
             The step with the entries; None if no entry works.

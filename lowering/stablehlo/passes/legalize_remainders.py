@@ -4,9 +4,9 @@
                            with %r = remainder(minimum(%x, negate %x), minimum(%y, negate %y))
 
 LiteRT 2.3 computes a remainder with the sign of the divisor, without an error, and has no `abs` of
-i64. The negation of a non-negative integer always exists; that of the smallest integer does not. An
-integer dividend is replaced by 0 where the divisor is -1, since processors trap when they divide
-the smallest integer by -1. The result has the same bits, except for the sign of zero where `x` is
+i64. A non-negative integer always has a negation; the smallest integer has none. An integer
+dividend is replaced by 0 where the divisor is -1, since processors trap when they divide the
+smallest integer by -1. The result has the same bits, except for the sign of zero where `x` is
 -0.0.
 """
 
