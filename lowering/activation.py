@@ -176,7 +176,7 @@ def disable(*names: str) -> None:
             is changed in this case.
     """
     if ALLOWLIST.read() and is_installed():
-        import_package()  # a later import would turn on again what the variable names
+        import_package()  # a later import would turn the variable's entries on again
     _active.disable(_names(resolve(names, catalog(), every_version=True)) if names else None)
 
 

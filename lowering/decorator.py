@@ -93,7 +93,7 @@ def composite(
         last = package().LAST_IMPORTED_MODULE
         after_import(last, lambda: replacements.append(_replacement(entry, function, unclaimed)))
 
-        # The attribute tells `composites verify` what the function became.
+        # `composites verify` reads the entry from this attribute.
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
             called = replacements[0] if replacements else unclaimed

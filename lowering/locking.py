@@ -98,7 +98,7 @@ class _Locker:
                     if not backward:
                         raise
                     reasons.append(f"the example call failed: {type(error).__name__}")
-                except Exception as error:  # the frontend may refuse what the CPU computes
+                except Exception as error:  # the frontend may refuse a call that the CPU accepts
                     reasons.append(f"the example call failed: {first_line(error)}")
         if calls:
             return replace(contract, calls=tuple(dict.fromkeys(calls)))

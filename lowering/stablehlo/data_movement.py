@@ -1,7 +1,7 @@
 """Operations that only move data: their results are elements of their operands, unchanged.
 
 Such an operation has the same meaning for every element type, so a pass may change its type.
-Collectives are not included, because this package does not decide what devices send to each other.
+Collectives are not included, because this package does not change the communication of devices.
 Barriers are not included either, because they must separate the operations on both sides.
 """
 

@@ -244,7 +244,7 @@ def enable_x64(enabled: bool = True) -> Any:
 
 
 def import_jax() -> Any:
-    """The jax module, or an error that says what to install."""
+    """Import jax. The error for a missing jax names the package to install."""
     try:
         import jax
     except ImportError as error:
