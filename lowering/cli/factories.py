@@ -40,7 +40,7 @@ def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
     if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):
         raise UnusableFunctionError(
             f"{target} must return (module, args) or (module, args, kwargs), where args is a tuple"
-            f" and kwargs a dict; it value {_described(value)}"
+            f" and kwargs a dict; it returned {_described(value)}"
         )
     return parts
 

@@ -238,7 +238,7 @@ def _check_shapes(read: Manifest) -> None:
             raise ValueError(str(error)) from error
     for value in read.inputs:
         if UNKNOWN in value.shape:
-            raise ValueError(f"the shape of the input {value.name!r} has a size that is not names")
+            raise ValueError(f"the shape of the input {value.name!r} has a size that is not known")
 
 
 def _check_files(hashes: Mapping[str, str]) -> None:

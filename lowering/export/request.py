@@ -44,7 +44,7 @@ def check_arguments(
     """Refuse arguments of wrong types, before anything is recorded.
 
     Raises:
-        ExportError: an argument has a wrong type; the message says label to pass.
+        ExportError: an argument has a wrong type; the message names the right type.
     """
     if not isinstance(module, torch.nn.Module | torch.export.ExportedProgram):
         label = module.__name__ if isinstance(module, type) else f"a {type(module).__name__}"

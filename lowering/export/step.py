@@ -214,7 +214,7 @@ class Step:
         return self._on_device(checkpoint.read(self._roles.state, folder))
 
     def profile(self, batch: Any, *, state: State | None = None, seconds: float = 0.2) -> Profile:
-        """Time the step_seconds step, and each distinct call of a composite alone.
+        """Time the whole step, and each distinct call of a composite alone.
 
         Args:
             batch: the arguments of one call: a tuple or list, a dictionary of keyword arguments, or

@@ -148,7 +148,7 @@ def _difference(mine: Any, right: Any, wide: Any, accepted: float | None) -> str
         present = mine if right is None else right
         if present is None or not bool(torch.count_nonzero(present)):
             return None  # no gradient, and a gradient of zeros, are the same
-        return "there is none, but PyTorch has actual" if mine is None else "PyTorch has none"
+        return "there is none, but PyTorch has one" if mine is None else "PyTorch has none"
     if not isinstance(right, torch.Tensor):
         return None if mine == right else f"{mine!r}, but PyTorch gives {right!r}"
     limit = accepted_error(_name(right.dtype))

@@ -1,8 +1,8 @@
 """Devices that a part of a program is compiled for. A compiled part is a function of numpy arrays.
 
 `on_platform` leaves composites to the compiler, and `with_kernels` replaces composites by kernels.
-`in_f64` computes on the CPU. IREE and LiteRT get a part in the form that `composites lower
---target` writes, and OpenVINO reads LiteRT's flatbuffer.
+`in_f64` computes on the CPU. IREE and LiteRT get a part in the form of
+`composites lower --target`, and OpenVINO reads LiteRT's flatbuffer.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -3,9 +3,9 @@
     compare GT, (convert %x : f32 -> f64), 0.3 : f64  =>  compare GT, %x, 0x3E999999 : f32
 
 torch_xla 2.9 compares a tensor with a Python number in f64, as in `where(x > 0.3, …)`, and in
-smooth_l1 and huber loss. LiteRT 2.3 has no such comparisons. The constant is rounded down for `x >
-c` and `x <= c`, and up for `x < c` and `x >= c`, so that the result is the same. f16 and bf16, for
-which LiteRT has no comparisons either, become f32.
+smooth_l1 and huber loss. LiteRT 2.3 has no such comparisons. The constant is rounded down for
+`x > c` and `x <= c`, and up for `x < c` and `x >= c`, so that the result is the same. f16 and bf16,
+which LiteRT does not compare either, become f32.
 """
 
 from math import ceil, floor, isfinite, nan
