@@ -60,7 +60,7 @@ class _ActiveEntries(RequestStack):
     def __init__(self) -> None:
         super().__init__()
         self.entries: tuple[Composite, ...] = ()
-        # The decompositions of those that have another one than stock's.
+        # The decompositions of the entries that do not use the stock decomposition.
         self.words: Words = ()
         self.exporting = False  # graphs for an export hold references to computations
         self.installation = Installation()
@@ -71,7 +71,7 @@ class _ActiveEntries(RequestStack):
         """Check that no two entries claim the same calls.
 
         Raises:
-            AllowlistError: two do.
+            AllowlistError: two entries claim the same calls.
         """
         if requests.names:
             loaded = catalog()
@@ -80,7 +80,7 @@ class _ActiveEntries(RequestStack):
 
     def apply(self, requests: Requests) -> None:
         """Turn on the requested entries. If the hooks cannot be installed, nothing changes."""
-        # With nothing on, a registry that cannot be used is nobody's concern.
+        # The catalog is not loaded if nothing is on, so an unusable registry does no harm then.
         entries = _entries(requests.names, catalog()) if requests.names else ()
         words = _words(entries, requests.chosen, requests.target) if entries else ()
         exporting = requests.exporting
@@ -88,15 +88,15 @@ class _ActiveEntries(RequestStack):
             new = Installation()
             try:
                 if entries:
-                    made = _computations(entries, words, exporting)
-                    _install_from(catalog(), new, entries, made, statistics, words)
+                    lowered = _computations(entries, words, exporting)
+                    _install_from(catalog(), new, entries, lowered, statistics, words)
                 (
                     self.outdated, self.installation, self.entries, self.words, self.exporting,
                     self.requests,
                 ) = (
                     [*self.outdated, self.installation], new, entries, words, exporting, requests
                 )  # fmt: skip
-            except BaseException:  # without memory, no hook may stay that nothing here knows of
+            except BaseException:  # also MemoryError: no hook may stay that `self` does not hold
                 if self.installation is not new:
                     new.remove()
                 raise
@@ -137,15 +137,15 @@ def has_chosen_decompositions() -> bool:
 def enable(*names: str, decompositions: str | None = None) -> None:
     """Turn composites on, in addition to those that are already on.
 
-    It acts on the whole process. Inside an `enabled` block of the same thread, it lasts until the
-    end of the block. Without torch_xla, exports and `torch.compile(…, backend="composites")` have
-    composites.
+    The change acts on the whole process. Inside an `enabled` block of the same thread, it lasts
+    until the end of the block. Without torch_xla, composites are part of exports and of
+    `torch.compile(…, backend="composites")`.
 
     Args:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
         decompositions: the decompositions to use, as in XLA_COMPOSITE_DECOMPOSITION: `fast`,
-            `small`, `stock`, or `topk=fast`. By default those that were chosen before, or else
-            those of the variable.
+            `small`, `stock`, or `topk=fast`. By default the decompositions that were chosen before,
+            or else the decompositions of the variable.
 
     Raises:
         AllowlistError: a name is unknown or ambiguous. Nothing is changed in this case.
@@ -157,7 +157,7 @@ def enable(*names: str, decompositions: str | None = None) -> None:
 
 
 def _resolved(names: Sequence[str]) -> tuple[Composite, ...]:
-    """The entries that items turn on. Reports explain those that are named by themselves."""
+    """The entries that items turn on. Reports explain entries that an item names by itself."""
     entries = resolve(names, catalog())
     for entry in named_entries(names, catalog()):
         statistics.for_entry(entry).named = True
@@ -172,11 +172,11 @@ def disable(*names: str) -> None:
     that block ends.
 
     Raises:
-        AllowlistError: a name, here or in XLA_COMPOSITE_OP, is unknown or ambiguous. Nothing is
-            changed in this case.
+        AllowlistError: a name, in `names` or in XLA_COMPOSITE_OP, is unknown or ambiguous. Nothing
+            is changed in this case.
     """
     if ALLOWLIST.read() and is_installed():
-        import_package()  # a later import would turn on again what the variable names
+        import_package()  # a later import would turn the variable's entries on again
     _active.disable(_names(resolve(names, catalog(), every_version=True)) if names else None)
 
 
@@ -259,15 +259,15 @@ def chosen_alternatives(
 def _words(
     entries: Sequence[Composite], requested: Mapping[str, str], target: str | None = None
 ) -> Words:
-    """The decompositions of entries that have another one than stock's.
+    """The decompositions of the entries that do not use the stock decomposition.
 
     Requests of the program override XLA_COMPOSITE_DECOMPOSITION.
 
     Args:
-        target: the consumer of the programs that are recorded, if it is known.
+        target: the consumer of the recorded programs; None if it is unknown.
     """
     text = DECOMPOSITION.read()
-    words = {**(_of_environment(text) if text else {}), **requested}
+    words = {**(_environment_words(text) if text else {}), **requested}
     pairs = ((entry.identity, words.get(entry.identity, STOCK)) for entry in entries)
     return tuple(
         (identity, word if target is None else for_target(word, target))
@@ -277,7 +277,7 @@ def _words(
 
 
 @cache
-def _of_environment(text: str) -> Mapping[str, str]:
+def _environment_words(text: str) -> Mapping[str, str]:
     try:
         return dict(choose(text, catalog()))
     except DecompositionError as error:
@@ -296,7 +296,7 @@ def check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
     """Check that no two versions of an entry, and no two vendor entries, claim the same calls.
 
     Raises:
-        AllowlistError: two do.
+        AllowlistError: two entries claim the same calls.
     """
     _check_versions(entries)
     builtin = {
@@ -315,8 +315,8 @@ def check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
 
 
 def _check_versions(entries: Sequence[Composite]) -> None:
-    """Versions of one entry may be on together if their conditions differ. The first one in the
-    file then claims the calls that both take."""
+    """Check that versions of one entry that are on together have different conditions. The first
+    version in the file claims the calls that both take."""
     versions: dict[str, list[Composite]] = {}
     for entry in entries:
         for other in versions.setdefault(entry.qualified, []):
@@ -339,12 +339,12 @@ class Backend:
 
 
 def backend() -> Backend:
-    """The frontend of this process, which keeps the stock kernels.
+    """The frontend of this process. It keeps the stock kernels.
 
     Raises:
         MissingPackageError: torch_xla is not installed.
     """
-    import_package()  # before the lock: another thread may hold the import's lock and want ours
+    import_package()  # before the lock: a thread with the import's lock may wait for this lock
     with _active.locked():
         return _backend()
 
@@ -382,9 +382,9 @@ def _computations(entries: tuple[Composite, ...], words: Words, exporting: bool)
 
 def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
     """The composite of an entry with `adapt`, as a function with its decomposition's signature."""
-    made = backend()
+    parts = backend()
     registries = install.registries_by_identity(catalog)
-    return install.Installer(registries, made.frontend, made.compiled_calls).as_function(entry)
+    return install.Installer(registries, parts.frontend, parts.compiled_calls).as_function(entry)
 
 
 @contextmanager
@@ -394,12 +394,12 @@ def installed(
     counted: Statistics | None = None,
     words: Words = (),
 ) -> Iterator[None]:
-    """Have the hooks of entries of a catalog, which need not be that of this process, for a `with`
-    block. They come before the hooks of the active entries.
+    """Install the hooks of entries of a catalog for a `with` block, before the hooks of the active
+    entries. The catalog may differ from the catalog of this process.
 
     Args:
-        counted: where their calls are counted.
-        words: which decompositions they have.
+        counted: the statistics that count the calls of the entries.
+        words: the decompositions of the entries.
 
     Raises:
         AllowlistError: an entry cannot be turned on.
@@ -421,11 +421,11 @@ def _install_from(
     counted: Statistics,
     words: Words,
 ) -> None:
-    made = backend()
+    current = backend()
     install.Installer(
         install.registries_by_identity(catalog),
-        made.frontend,
-        made.compiled_calls,
+        current.frontend,
+        current.compiled_calls,
         entries,
         computations,
         counted,

@@ -42,8 +42,8 @@ def autoload() -> None:
 
 
 def _register_with_transformers() -> None:
-    """Have `attn_implementation="composites"` and `experts_implementation="composites"` in
-    transformers, once it is imported."""
+    """Register `attn_implementation="composites"` and `experts_implementation="composites"` in
+    transformers once it is imported."""
     from lowering.import_hook import after_import
 
     def register() -> None:
@@ -57,10 +57,10 @@ def _register_with_transformers() -> None:
 
 
 def _compile_with_composites() -> None:
-    """Have `torch.compile` take `backend="composites"` where a program names no backend, or that
-    which PyTorch takes by default, as trainers of other packages do.
+    """Make `torch.compile` use `backend="composites"` where a program names no backend, or names
+    PyTorch's default backend, as trainers of other packages do.
 
-    `mode` and `options` are those of PyTorch's own backend then, and are left out.
+    `mode` and `options` then belong to PyTorch's own backend, and are left out.
     """
     import torch
 
@@ -77,8 +77,8 @@ def _compile_with_composites() -> None:
 
 
 def _warn_at_exit() -> None:
-    """Warn where XLA_COMPOSITE_OP came too late, unless the program turned composites on itself."""
-    if "torch_xla" not in sys.modules:  # it may be set for other processes
+    """Warn if XLA_COMPOSITE_OP was set too late, unless the program turned composites on itself."""
+    if "torch_xla" not in sys.modules:  # the variable may be set for other processes
         return
     if "lowering.activation" in sys.modules:
         from lowering.activation import active
@@ -115,7 +115,7 @@ def enable_allowlist() -> None:
     from lowering.activation import enable
 
     text = ALLOWLIST.read()
-    if not text:  # it was unset after `import torch`
+    if not text:  # the variable was unset after `import torch`
         return
     try:
         enable(*split_allowlist(text))

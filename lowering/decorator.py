@@ -51,7 +51,7 @@ def composite(
     but tensors, tuples or lists.
 
     The function may be a method, static method or class method, with the decorators in either
-    order. Values that it reads of `self` or `cls` are listed as paths such as `self.weight`.
+    order. Values that it reads from `self` or `cls` are listed as paths such as `self.weight`.
 
     Args:
         name: the composite's name, `namespace.name`.
@@ -79,7 +79,7 @@ def composite(
             kind = type(decorated)
             return kind(decorate(decorated.__func__))
         function = decorated
-        entry = entry_of_function(
+        entry = make_entry(
             function,
             name,
             operands=operands,
@@ -89,14 +89,14 @@ def composite(
             intermediates=intermediates,
         )
         unclaimed = _warning_of_jax(entry, function)
-        made: list[Replacement] = []  # empty until torch_xla is imported
+        replacements: list[Replacement] = []  # empty until torch_xla is imported
         last = package().LAST_IMPORTED_MODULE
-        after_import(last, lambda: made.append(_replacement(entry, function, unclaimed)))
+        after_import(last, lambda: replacements.append(_replacement(entry, function, unclaimed)))
 
-        # The attribute tells `composites verify` what the function became.
+        # `composites verify` reads the entry from this attribute.
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            called = made[0] if made else unclaimed
+            called = replacements[0] if replacements else unclaimed
             return called(*arguments, **keywords)
 
         setattr(call, ENTRY, entry)
@@ -109,19 +109,19 @@ def check_name(name: object, decorator: str) -> None:
     """Check that a decorator was called with a name, and not with the function itself.
 
     Raises:
-        RegistryError: it was not.
+        RegistryError: the name is not a string.
     """
     if isinstance(name, str):
         return
     code = getattr(inspect.unwrap(name), "__code__", None) if callable(name) else None
     file, line = (code.co_filename, code.co_firstlineno) if code else (f"@{decorator}", 0)
-    what = getattr(name, "__qualname__", repr(name))
-    own = getattr(name, "__name__", "name")
-    problem = f'{what} is not the name of a composite; write @{decorator}("namespace.{own}")'
+    label = getattr(name, "__qualname__", repr(name))
+    short = getattr(name, "__name__", "name")
+    problem = f'{label} is not the name of a composite; write @{decorator}("namespace.{short}")'
     raise RegistryError([Problem(file, line, None, problem)])
 
 
-def entry_of_function(
+def make_entry(
     function: Callable[..., Any],
     name: str,
     *,
@@ -132,17 +132,17 @@ def entry_of_function(
     intermediates: Sequence[str] = (),
     is_jax: bool = False,
 ) -> Composite:
-    """The entry of a function under a decorator; see `composite` for the arguments.
+    """Make the entry of a function under a decorator; see `composite` for the arguments.
 
     Args:
-        is_jax: whether it is a function of JAX arrays.
+        is_jax: True if the function takes JAX arrays.
 
     Raises:
         RegistryError: the decorator's arguments do not fit the function.
     """
     if isinstance(function, type) or not hasattr(function, "__qualname__"):
-        what = function.__qualname__ if isinstance(function, type) else repr(function)
-        problem = f"{what} is not a function; put @composite on a function or a method"
+        description = function.__qualname__ if isinstance(function, type) else repr(function)
+        problem = f"{description} is not a function; put @composite on a function or a method"
         raise RegistryError([Problem(getattr(function, "__module__", ""), 0, name, problem)])
     target = f"{function.__module__}:{function.__qualname__}"
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -156,15 +156,15 @@ def entry_of_function(
         return RegistryError([location.problem(problem, name) for problem in problems])
 
     if kind := _deferred(function):
-        what = function.__qualname__
-        raise refused([f"{what} is {kind}, and a composite returns its results when it is called"])
-    namespace, _, own = name.rpartition(".")
+        path = function.__qualname__
+        raise refused([f"{path} is {kind}, and a composite returns its results when it is called"])
+    namespace, _, short_name = name.rpartition(".")
     sources = (  # by the names of arguments, or by the last parts of paths
         attributes
         if isinstance(attributes, Mapping)
         else {source.rpartition(".")[2]: source for source in attributes}
     )
-    owner = owner_of(function, parameters)
+    owner = find_owner(function, parameters)
     listed = parameters if operands is None else operands
     problems = [
         f"{function.__qualname__} has no argument {item!r}; it has {', '.join(parameters)}"
@@ -189,23 +189,23 @@ def entry_of_function(
             f"two of the attributes {', '.join(attributes)} have one name; write a mapping of names"
             ' to arguments, as in {"eps": "self.eps"}'
         )
-    taken = tuple(item for item in listed if item not in (*sources.values(), owner))
-    problems += problems_of_saves(saves or (), taken)
+    operand_names = tuple(item for item in listed if item not in (*sources.values(), owner))
+    problems += problems_of_saves(saves or (), operand_names)
     if isinstance(intermediates, str):
         problems.append(f'intermediates: "{intermediates}" is one string; write a list of names')
-    if not (NAMESPACE.fullmatch(namespace) and NAME.fullmatch(own)):
+    if not (NAMESPACE.fullmatch(namespace) and NAME.fullmatch(short_name)):
         problems.append(f"{name!r} is not a valid composite name; write namespace.name")
     if problems:
         raise refused(problems)
-    kept = taken if saves is None and intermediates else saves
+    saved_values = operand_names if saves is None and intermediates else saves
     entry = Composite(
         namespace=namespace,
-        name=own,
-        composite=own,
+        name=short_name,
+        composite=short_name,
         op=None,
         functions=(target,),
         version=version,
-        operands=taken,
+        operands=operand_names,
         attributes=tuple(
             AttributeSpec(n, optional=True, argument=source) for n, source in sources.items()
         ),
@@ -213,7 +213,7 @@ def entry_of_function(
         decomposition=Decomposition("jax", target) if is_jax else Decomposition(),
         backward=DERIVE,
         location=location,
-        saves=None if kept is None else (*kept, *intermediates),
+        saves=None if saved_values is None else (*saved_values, *intermediates),
         saved=tuple((name, None) for name in intermediates),
     )
     problems = list(problems_of_intermediates(entry.intermediates, entry))
@@ -230,7 +230,7 @@ def _deferred(function: Callable[..., Any]) -> str | None:
     return "a generator function" if is_generator else None
 
 
-def owner_of(function: Callable[..., Any], parameters: Sequence[str]) -> str | None:
+def find_owner(function: Callable[..., Any], parameters: Sequence[str]) -> str | None:
     """The argument of a method that is its object or class; None for other functions.
 
     A function may have a tensor `cls`, such as the token of a classifier.
@@ -245,8 +245,8 @@ def owner_of(function: Callable[..., Any], parameters: Sequence[str]) -> str | N
 
 
 def _warning_of_jax(entry: Composite, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for calls that are not composites. It warns once about JAX arrays, with which a
-    function of plain operators works too."""
+    """The function for calls that are not composites, with one warning if it is called with JAX
+    arrays, on which a function of plain operators works too."""
     warned: list[bool] = []
 
     def run(*arguments: Any, **keywords: Any) -> Any:
@@ -254,7 +254,7 @@ def _warning_of_jax(entry: Composite, function: Callable[..., Any]) -> Callable[
             warned.append(True)
             warnings.warn(
                 f"{entry.location}: {entry.qualified}: {function.__qualname__} was called with JAX"
-                " arrays, and is not a composite there; decorate functions of JAX arrays with"
+                " arrays, for which it is not a composite; decorate functions of JAX arrays with"
                 f' @composites.jax.composite("{entry.qualified}")',
                 CompositesWarning,
                 stacklevel=3,
@@ -265,7 +265,7 @@ def _warning_of_jax(entry: Composite, function: Callable[..., Any]) -> Callable[
 
 
 def _is_jax_array(value: Any) -> bool:
-    # jax is not imported for this, and its own test of an instance takes longer than this one.
+    # This does not import jax, and is faster than `isinstance(value, jax.Array)`.
     return type(value).__module__.partition(".")[0] in _JAX and isinstance(
         value, sys.modules["jax"].Array
     )
@@ -282,16 +282,16 @@ def _replacement(
     from lowering.dispatch.compiled_functions import Replacement, traced_function
     from lowering.dispatch.reads import Reads
 
-    target, made = entry.functions[0], backend()
+    target, current = entry.functions[0], backend()
     registry = Registry(entry.location.file, entry.namespace, (entry,))
     counted = statistics.for_entry(entry, always_on=True)
     reads = Reads(function)
     form = CallForm(entry, describe_function(function, target))
-    definition = ActiveEntry(form, made.frontend, counted, function, reads=reads)
-    of_function = CompositeFunction(definition, made.compiled_calls, unclaimed)
-    counted.caches |= {"forward": of_function.forward, "derived backward": definition.derived}
-    hook = MethodType(load_function_hook(entry, function, target, registry), of_function)
-    owns = made.frontend.tensors.owns
+    definition = ActiveEntry(form, current.frontend, counted, function, reads=reads)
+    called = CompositeFunction(definition, current.compiled_calls, unclaimed)
+    counted.caches |= {"forward": called.forward, "derived backward": definition.derived}
+    hook = MethodType(load_function_hook(entry, function, target, registry), called)
+    owns = current.frontend.tensors.owns
     return Replacement(
         hook, traced_function(entry, function, target, hook, function, owns, counted, reads)
     )

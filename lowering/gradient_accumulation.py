@@ -18,9 +18,9 @@ __all__ = ["MainParameters", "accumulate_gradients_in_fp32"]
 class MainParameters:
     """For each parameter of a module, the f32 tensor that an optimizer updates, and its gradient.
 
-    If the parameter is f32, as under autocast, it is the parameter itself. For a narrower parameter
-    it is a copy in f32. Its `.grad` holds the gradient, accumulated over any number of backward
-    passes.
+    For an f32 parameter, as under autocast, the tensor is the parameter itself. For a narrower
+    parameter it is a copy in f32. Its `.grad` holds the gradient, accumulated over any number of
+    backward passes.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -28,7 +28,7 @@ class MainParameters:
         self._hooks: list[Any] = []
         self._layers: list[_AccumulatingLinear] = []
         for parameter in module.parameters():
-            self._main[parameter] = self._main_of(parameter)
+            self._main[parameter] = self._make_main(parameter)
         for layer in module.modules():
             if type(layer) is nn.Linear:
                 layer.__class__ = _AccumulatingLinear
@@ -60,14 +60,14 @@ class MainParameters:
             hook.remove()
         self._layers, self._hooks = [], []
 
-    def _main_of(self, parameter: nn.Parameter) -> nn.Parameter:
+    def _make_main(self, parameter: nn.Parameter) -> nn.Parameter:
         narrow = parameter.is_floating_point() and parameter.element_size() < 4
         if not narrow or not parameter.requires_grad:
             return parameter
         main = nn.Parameter(parameter.detach().to(torch.float32, copy=True))
 
         def accumulated(narrow: Tensor) -> None:
-            if narrow.grad is not None:  # the weight of a linear layer has no gradient here
+            if narrow.grad is not None:  # `_Linear` gives its weight no gradient
                 _accumulate(main, narrow.grad)
                 narrow.grad = None
 
@@ -81,9 +81,9 @@ def accumulate_gradients_in_fp32(module: nn.Module) -> MainParameters:
 
     A weight gradient is a product of narrow matrices that was computed in a wide accumulator. The
     stock lowering rounds it to the narrow dtype in each backward pass and then adds the rounded
-    values. Here the `nn.Linear` layers add the accumulator itself to the gradient. On XLA this is
-    one composite, `ptxla.matmul_accumulate`, or `ptxla.mm` in the first backward pass. Gradients of
-    other layers have their parameter's dtype and are added in f32.
+    values. With this function, the `nn.Linear` layers add the accumulator itself to the gradient.
+    On XLA this is one composite, `ptxla.matmul_accumulate`, or `ptxla.mm` in the first backward
+    pass. Gradients of other layers have their parameter's dtype and are added in f32.
 
     This works for modules whose parameters are bf16 or f16, and for f32 parameters under autocast:
 
@@ -158,10 +158,10 @@ def _accumulate(main: nn.Parameter, grad: Tensor) -> None:
     main.grad = wide if main.grad is None else main.grad.add_(wide)
 
 
-def _accumulate_product(main: nn.Parameter, one: Tensor, other: Tensor) -> None:
-    if not (is_installed() and backend().frontend.tensors.owns(one)):  # no composites
-        _accumulate(main, wide_products.matmul(one, other, torch.float32))
+def _accumulate_product(main: nn.Parameter, left: Tensor, right: Tensor) -> None:
+    if not (is_installed() and backend().frontend.tensors.owns(left)):  # no composites
+        _accumulate(main, wide_products.matmul(left, right, torch.float32))
     elif main.grad is None:
-        main.grad = torch.mm(one, other, out_dtype=torch.float32)
+        main.grad = torch.mm(left, right, out_dtype=torch.float32)
     else:
-        main.grad = torch.addmm(main.grad, one, other, out_dtype=torch.float32)
+        main.grad = torch.addmm(main.grad, left, right, out_dtype=torch.float32)

@@ -22,7 +22,7 @@ def after_import(module: str, action: Callable[[], None]) -> Callable[[], object
     watcher = _Watcher(lambda name: name == module, lambda _: once())
 
     def once() -> None:
-        # It waits until here, as an import can fail, or a program may only look for the module.
+        # The watcher stops only now: an import can fail, or a program may only look for the module.
         if watcher.stop():
             action()
 
@@ -32,25 +32,25 @@ def after_import(module: str, action: Callable[[], None]) -> Callable[[], object
             importlib.import_module(module)  # waits for that thread
             action()
         return watcher.stop
-    except BaseException:  # nobody else knows of the watcher
+    except BaseException:  # the caller has no function to stop the watcher
         watcher.stop()
         raise
 
 
 def after_imports(packages: Collection[str], action: Callable[[str], None]) -> Callable[[], object]:
-    """Run `action` with the name of each module of some packages, once the module is imported.
+    """Run `action` with the name of each module of `packages`, once the module is imported.
 
-    Modules that are already imported, or of which the import has begun, are left out.
+    Modules that are already imported, or whose import has begun, are left out.
 
     Returns:
-        A function that stops this.
+        A function that stops waiting for imports.
     """
     beginnings = tuple(f"{package}." for package in packages)
     watcher = _Watcher(lambda name: f"{name}.".startswith(beginnings), action)
     try:
         sys.meta_path.insert(0, watcher)
         return watcher.stop
-    except BaseException:  # nobody else knows of the watcher
+    except BaseException:  # the caller has no function to stop the watcher
         watcher.stop()
         raise
 
@@ -65,7 +65,7 @@ def _at_end_of_import(module: str, action: Callable[[], None]) -> Callable[[], o
     def end() -> None:
         for waited in waiting[:1]:
             waiting.clear()
-            if module in sys.modules:  # it is not if the import has failed
+            if module in sys.modules:  # a failed import has removed the module
                 waited()
 
     ends = vars(spec).setdefault(_ENDS, [])
@@ -78,7 +78,7 @@ def _at_end_of_import(module: str, action: Callable[[], None]) -> Callable[[], o
 
 
 _ENDS = "_composites_ends"
-"""The attribute of a spec that holds what to do when the import ends."""
+"""The attribute of a spec that lists the functions to call when the import ends."""
 
 
 def _is_under_way(spec: importlib.machinery.ModuleSpec) -> bool:
@@ -112,7 +112,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
         self.action = action
 
     def stop(self) -> bool:
-        """Stop waiting. Returns whether it was waiting until now."""
+        """Stop waiting. Return True if the watcher was waiting until now."""
         try:
             sys.meta_path.remove(self)
         except ValueError:
@@ -124,15 +124,15 @@ class _Watcher(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if not self.watches(name):
             return None
-        spec = self._found_by_others(name, path, target)
+        spec = self._spec_from_later_finders(name, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _LoaderWithAction(spec.loader, lambda: self.action(name))
         return spec
 
-    def _found_by_others(
+    def _spec_from_later_finders(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec from the finders after this one. Those before it have already been tried."""
+        """The spec from the finders after this one; the earlier finders have been tried."""
         finders = list(sys.meta_path)
         start = finders.index(self) + 1 if self in finders else len(finders)
         for finder in finders[start:]:
@@ -145,7 +145,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
 
 class _LoaderWithAction(importlib.abc.Loader):
-    """A loader that runs an action after the import, and is otherwise the other loader."""
+    """A loader that wraps another loader, and runs an action after the import."""
 
     def __init__(self, loader: Any, action: Callable[[], None]) -> None:
         self.loader = loader

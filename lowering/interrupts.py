@@ -51,18 +51,18 @@ class _Deferral:
             signal.raise_signal(signal.SIGINT)
 
 
-_outermost: _Deferral | None = None  # of the main thread; Python interrupts no other
+_outermost: _Deferral | None = None  # of the main thread, the only thread that Python interrupts
 
 
 def deferred() -> AbstractContextManager[None]:
-    """A context that interrupts do not end. One that arrives is raised when it ends."""
+    """A context that interrupts do not end. An interrupt inside it is raised when it ends."""
     if _outermost is not None or threading.current_thread() is not threading.main_thread():
         return _opened(False)
     return _begun()
 
 
 def allowed() -> AbstractContextManager[None]:
-    """A context inside `deferred` that an interrupt ends. Use it as the innermost one."""
+    """A context inside `deferred` that an interrupt ends. Use it as the innermost context."""
     return _opened(True)
 
 
@@ -89,15 +89,15 @@ def _begun() -> Iterator[None]:
         return
     deferral = _Deferral(previous)
     handler = deferral.handle
-    # First the handler: an interrupt between the two would leave a deferral that never ends, and
-    # with which later blocks would not be deferred.
+    # Set the handler first: an interrupt between the two statements would leave a deferral that
+    # never ends, and later blocks would not be deferred.
     signal.signal(signal.SIGINT, handler)
     _outermost = deferral
     try:
         yield
     finally:
         _outermost = None
-        if signal.getsignal(signal.SIGINT) == handler:  # what ran may have set its own
+        if signal.getsignal(signal.SIGINT) == handler:  # the block may have set its own handler
             signal.signal(signal.SIGINT, previous)
         if deferral.waiting_since is not None and not deferral.unwinding:
             signal.raise_signal(signal.SIGINT)

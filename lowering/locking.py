@@ -1,8 +1,8 @@
 """Locks: the contracts of a registry, with hashes of the decompositions of canonical calls.
 
-`composites lock` and `composites diff` call this, and `composites show` for one call. Canonical
-calls are recorded as an export records a program, so nothing is computed, and the text does not
-depend on the process.
+`composites lock` and `composites diff` use this module, and `composites show` for one call.
+Canonical calls are recorded as an export records a program, so nothing is computed, and the lock is
+the same in every process.
 """
 
 import warnings
@@ -31,18 +31,18 @@ from lowering.sample_calls import (
     is_adapted_function,
 )
 from lowering.stablehlo import Module, rename_decompositions, rename_module, run_passes
-from lowering.stablehlo.composites import composites_of, signature
+from lowering.stablehlo.composites import find_composites, signature
 from lowering.stablehlo.fingerprint import fingerprint
 from lowering.stablehlo.ir_types import IrOperation
 
 _PACKAGES = ("torch", "torch_xla", "jax", "jaxlib")
-_NOT_MADE = "the entry does not claim the example call; give one that it claims with `example`"
+_NOT_CLAIMED = "the entry does not claim the example call; give one that it claims with `example`"
 
 
-def lock_of(registry: Registry, catalog: Catalog) -> Lock:
-    """The lock of a registry, which is part of `catalog`.
+def lock_registry(registry: Registry, catalog: Catalog) -> Lock:
+    """Make the lock of a registry, which is part of `catalog`.
 
-    Without torch_xla, it has no decompositions.
+    Without torch_xla, the lock has no decompositions.
 
     Raises:
         LoweringError: a decomposition of the registry failed.
@@ -55,17 +55,17 @@ def lock_of(registry: Registry, catalog: Catalog) -> Lock:
         return Lock(registry.namespace, {}, tuple(bare), source=registry.source)
     with _alone():
         locked = tuple(_Locker(registry, catalog, frontend).contracts())
-    return Lock(registry.namespace, _made_with(frontend), locked, source=registry.source)
+    return Lock(registry.namespace, _dependencies(frontend), locked, source=registry.source)
 
 
-def _made_with(frontend: Frontend) -> dict[str, str]:
-    """The dependencies that the text of a decomposition has beside the registry."""
-    made_with = {"device": frontend.graph.device}
+def _dependencies(frontend: Frontend) -> dict[str, str]:
+    """The device and the package versions that a decomposition's text depends on."""
+    dependencies = {"device": frontend.graph.device}
     for package in _PACKAGES:
         if version := installed(package):
             # Builds of one release, such as +cpu and +cu128, lower alike.
-            made_with[package] = version.partition("+")[0]
-    return made_with
+            dependencies[package] = version.partition("+")[0]
+    return dependencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class _Locker:
                 yield self._with_calls(backward_contract(entry), entry)
 
     def _with_calls(self, contract: Contract, entry: Composite) -> Contract:
-        """The contract with its canonical calls, or with the reason why it has none."""
+        """The contract with its canonical calls, or with the reason why it has no calls."""
         backward = bool(entry.gradients) or contract.composite != entry.composite_name
         called, examples = _called(entry, self.catalog)
         if isinstance(examples, NoCalls):
@@ -89,20 +89,20 @@ class _Locker:
         calls: list[Call] = []
         reasons: list[str] = []
         for example in examples:
-            # Some operands have no gradient, such as moving averages. The first one has.
-            for most in (None, 1) if backward else (0,):
+            # Some operands have no gradient, such as moving averages. The first operand has one.
+            for leaves in (None, 1) if backward else (0,):
                 try:
-                    calls += self._calls(contract, called, example, most)
+                    calls += self._calls(contract, called, example, leaves)
                     break
                 except LoweringError as error:
                     if not backward:
                         raise
                     reasons.append(f"the example call failed: {type(error).__name__}")
-                except Exception as error:  # the frontend may refuse what the CPU computes
+                except Exception as error:  # the frontend may refuse a call that the CPU accepts
                     reasons.append(f"the example call failed: {first_line(error)}")
         if calls:
             return replace(contract, calls=tuple(dict.fromkeys(calls)))
-        return replace(contract, no_call=reasons[0] if reasons else _NOT_MADE)
+        return replace(contract, no_call=reasons[0] if reasons else _NOT_CLAIMED)
 
     def _calls(
         self, contract: Contract, entry: Composite, example: ExampleCall, leaves: int | None
@@ -119,8 +119,8 @@ class _Locker:
 def _called(
     entry: Composite, catalog: Catalog
 ) -> tuple[Composite, tuple[ExampleCall, ...] | NoCalls]:
-    """The entry that catches the canonical calls of an entry, which is its forward if it has no
-    operator, and the calls."""
+    """The entry that catches the canonical calls of an entry, and the calls. For a backward without
+    an operator, this entry is its forward."""
     called = catalog.forward_of(entry) if entry.gradients else entry
     if called is None:
         return entry, NoCalls("no entry of the registry names it as its backward")
@@ -130,7 +130,7 @@ def _called(
 @contextmanager
 def _alone() -> Iterator[None]:
     with activation.all_off(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
+        warnings.simplefilter("ignore")  # PyTorch warns about examples that do not fit a backward
         yield
 
 
@@ -139,8 +139,7 @@ def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False)
     on. The call is recorded and not run.
 
     Args:
-        gradients: the gradients of the call instead, for an entry without an operator, which is a
-            backward.
+        gradients: record the gradients of the call instead, for a backward without an operator.
 
     Raises:
         CompositesError: the entry cannot be turned on, or its decomposition fails.
@@ -157,18 +156,18 @@ def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False)
 
 
 def _call(module: Module, composite: IrOperation) -> Call:
-    made = signature(composite)
+    call = signature(composite)
     return Call(
-        operands=made.operands,
-        attributes="{}" if made.attributes is None else str(made.attributes),
-        results=made.results,
+        operands=call.operands,
+        attributes="{}" if call.attributes is None else str(call.attributes),
+        results=call.results,
         decomposition=fingerprint(module, composite),
     )
 
 
 def _outermost(module: Module) -> Iterable[IrOperation]:
-    """The composites of the program itself, not those inside decompositions."""
-    return [c for c in composites_of(module.ir) if "main" in str(c.parent.attributes["sym_name"])]
+    """The composites of the program itself, without the composites inside decompositions."""
+    return [c for c in find_composites(module.ir) if "main" in str(c.parent.attributes["sym_name"])]
 
 
 @dataclass(slots=True)
@@ -177,7 +176,7 @@ class _Placeholders:
 
     frontend: Frontend
     most_leaves: int | None
-    """The largest number of tensors with a gradient; None for all of floats and complex numbers."""
+    """The largest number of tensors with a gradient; None for all floats and complex numbers."""
     inputs: list[torch.Tensor] = field(default_factory=list)
     leaves: list[torch.Tensor] = field(default_factory=list)
 
@@ -200,7 +199,7 @@ def recorded_example(
     """The StableHLO of an example call of an entry, turned on by itself with its backward.
 
     Args:
-        leaves: the greatest number of tensors that get a gradient, as for `recorded`.
+        leaves: the largest number of tensors that get a gradient; see `recorded`.
     """
     if is_adapted_function(entry):
         function = activation.composite_function(entry, catalog)
@@ -212,8 +211,8 @@ def recorded_example(
 def recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Module:
     """The StableHLO of a call, and of its gradients unless `leaves` is 0.
 
-    `leaves` is the greatest number of tensors that get a gradient; None for all of floats. Where
-    none of them has one, the module is the call's alone.
+    `leaves` is the largest number of tensors that get a gradient; None for all tensors of floats.
+    If no tensor has a gradient, the module holds the call alone.
     """
     recording = frontend.recording
     with _recording(recording, differentiable=leaves != 0):
@@ -221,9 +220,9 @@ def recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Mo
         results = _tensors(example.run(placeholders))
         if leaves != 0:
             reached = [result for result in results if result.requires_grad]
-            taken = tuple(placeholders.leaves)
+            inputs = tuple(placeholders.leaves)
             grads = [placeholders(result.detach()).detach() for result in reached]
-            gradients = torch.autograd.grad(reached, taken, grads, allow_unused=True)
+            gradients = torch.autograd.grad(reached, inputs, grads, allow_unused=True)
             results = _tensors(gradients) or results
         graph = recording.lower_graph([r.detach() for r in results], placeholders.inputs)
     return run_passes(graph.module, [rename_decompositions])

@@ -2,7 +2,7 @@
 
 The entries that are on belong to the process. An entry is on while `enable`, or a block of any
 thread, requests it. Inside a block, `enable` and `disable` change the request of the block, so that
-leaving the block undoes them; they touch no block of another thread.
+leaving the block undoes them; blocks of other threads stay as they are.
 
 `RequestStack` changes them. `lowering.activation` has one for PyTorch programs, and
 `lowering.jax_programs.activation` one for JAX programs.
@@ -40,9 +40,9 @@ class Block:
     """True if only the entries that the block requests are on."""
     exporting: bool = False
     target: str | None = None
-    """The consumer of what is exported, if it is known."""
+    """The consumer of the exported program; None if it is unknown."""
     words: Words = field(default_factory=dict)
-    """The decompositions that it chooses for the entries that it requests."""
+    """The decompositions that the block chooses for the entries that it requests."""
     key: object = field(default_factory=object)
 
 
@@ -82,7 +82,7 @@ class Requests:
 
     @property
     def target(self) -> str | None:
-        """The consumer of what is exported, if it is known."""
+        """The consumer of the exported program; None if it is unknown."""
         return next((block.target for block in self._scope), None)
 
     def with_block(self, block: Block) -> Requests:
@@ -119,14 +119,14 @@ class Requests:
 
     @property
     def _scope(self) -> tuple[Block, ...]:
-        """The innermost block with `only`, and those of its thread in it; empty without one."""
+        """The innermost block with `only`, if any, and the blocks of its thread inside it."""
         start = max((n for n, block in enumerate(self.blocks) if block.only), default=None)
         within = () if start is None else self.blocks[start:]
         return tuple(block for block in within if block.thread == within[0].thread)
 
     def _innermost(self, thread: object) -> Block:
-        own = (block for block in reversed(self.blocks) if block.thread == thread)
-        return next(own, self.blocks[0])
+        blocks = (block for block in reversed(self.blocks) if block.thread == thread)
+        return next(blocks, self.blocks[0])
 
     def _with_changed(self, changed: Block) -> Requests:
         return Requests(tuple(changed if b.key is changed.key else b for b in self.blocks))
@@ -150,8 +150,8 @@ class RequestStack(ABC):
 
     @abstractmethod
     def apply(self, requests: Requests) -> None:
-        """Turn on the requested entries, and keep the requests. If that cannot be done, change
-        nothing."""
+        """Turn on the requested entries, and keep the requests. If an entry cannot be turned on,
+        change nothing."""
 
     def checked(self, requests: Requests) -> Requests:
         """Return requests for more entries than before, if these can be on together."""
@@ -159,8 +159,8 @@ class RequestStack(ABC):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """A context that no other thread is in, and that interrupts do not end. The modules that a
-        change needs are imported before it: their imports may turn composites on, or wait for
+        """A context that excludes other threads, and that interrupts do not end. Import the modules
+        that a change needs before entering it: their imports may turn composites on, or wait for
         another thread."""
         with self._lock, interrupts.deferred():
             yield
@@ -185,7 +185,7 @@ class RequestStack(ABC):
             try:
                 self._leave(block)
             finally:
-                self._leave(block)  # where a second interrupt arrived before its first line
+                self._leave(block)  # a second interrupt may arrive before its first line
 
     def _change(self, changed: Callable[[Requests], Requests]) -> None:
         with self.locked():
@@ -194,6 +194,6 @@ class RequestStack(ABC):
     def _leave(self, block: Block) -> None:
         with self.locked():
             if any(b.key is block.key for b in self.requests.blocks):
-                # It is left even if the hooks cannot be replaced; the next change does that.
+                # Leave the block even if hooks cannot be replaced; the next change replaces them.
                 self.requests = self.requests.without_block(block.key)
                 self.apply(self.requests)

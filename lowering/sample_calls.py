@@ -1,8 +1,8 @@
 """Sample calls that entries catch, for `composites check`, `show` and `verify`, and for locks.
 
-The arguments are those that the function of an entry's `samples` yields, or those of its `example`,
-or they are guessed: tensors of one small shape, and defaults or plain values for the rest. A guess
-counts only if PyTorch on the CPU accepts it. The same entry has the same calls in every process.
+The arguments are yielded by the function of an entry's `samples`, or are those of its `example`, or
+are guessed: tensors of one small shape, and defaults or plain values for the rest. A guess counts
+only if PyTorch on the CPU accepts it. The same entry has the same calls in every process.
 """
 
 import copy
@@ -77,14 +77,14 @@ def _converted(tensor: torch.Tensor, convert: Convert) -> torch.Tensor:
 
 
 def _moved(module: torch.nn.Module, convert: Convert) -> torch.nn.Module:
-    """A copy of a module with other parameters and buffers. Where `convert` gives a tensor that
-    requires a gradient, the copy has that tensor itself, and no parameter."""
+    """A copy of a module with converted parameters and buffers. Where `convert` returns a tensor
+    that requires a gradient, the copy has that tensor itself instead of a parameter."""
     copied = copy.deepcopy(module)
     for part in copied.modules():
         for name, parameter in list(part.named_parameters(recurse=False)):
             moved = convert(parameter.detach())
             if moved.requires_grad:
-                # Its own gradient is asked for, which a parameter made of it would have instead.
+                # The gradient of `moved` is requested. A parameter made from it would get it.
                 delattr(part, name)
                 setattr(part, name, moved)
             else:
@@ -95,16 +95,16 @@ def _moved(module: torch.nn.Module, convert: Convert) -> torch.nn.Module:
     return copied
 
 
-def calls_of(
+def make_calls(
     samples: str,
     dtype: torch.dtype,
     label: str,
     find: Callable[[str], Callable[..., Any]] = find_function,
 ) -> list[Call]:
-    """The calls that a function yields for a dtype.
+    """Return the calls that a function yields for a dtype.
 
     Args:
-        samples: the function, as `find` takes it.
+        samples: the name of the function, as `find` takes it.
         label: the entry, for error messages.
 
     Raises:
@@ -140,7 +140,7 @@ class ExampleCall:
     """Arguments whose values come from `example` or from samples. The others are guessed."""
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Positional arguments, and those by keyword."""
+        """Positional arguments, and keyword arguments."""
         named = {n: value for n, value in self.values.items() if n in self.keyword_only}
         return [v for name, v in self.values.items() if name not in named], named
 
@@ -156,11 +156,11 @@ class ExampleCall:
 def example_calls(
     entry: Composite, function: Callable[..., Any] | None = None
 ) -> tuple[ExampleCall, ...] | NoCalls:
-    """Calls that the entry claims: as its `example` says, the first sample of the module that its
-    file names for samples, or a guess for each element type. A call with a module is not an
-    example, and neither is a call of a method.
+    """Calls that the entry claims: its `example`, the first sample of the module that its file
+    names for samples, or a guess for each element type. A call with a module is not an example, and
+    neither is a call of a method.
 
-    `function` is that of an entry under `@composite`; of other entries it is looked up.
+    `function` is the function of an entry under `@composite`; for other entries it is looked up.
 
     Raises:
         LoweringError: the entry is on, and its `adapt` does not fit its decomposition.
@@ -180,8 +180,8 @@ def example_calls(
         try:
             sample = _first_sample(entry, function, operator)
         except Exception as error:  # of the functions that the file names
-            is_told = isinstance(error, CompositesError)
-            return NoCalls(str(error) if is_told else f"{entry.adapt}: {first_line(error)}")
+            is_ours = isinstance(error, CompositesError)
+            return NoCalls(str(error) if is_ours else f"{entry.adapt}: {first_line(error)}")
         if sample is not None:
             return (sample,)
     guesses = (_guess(entry, function, operator, dtype) for dtype in _dtypes(entry))
@@ -204,7 +204,7 @@ def _first_sample(
         return None
     dtype = getattr(torch, PYTORCH_NAMES[_dtypes(entry)[0]])
     with torch.random.fork_rng(devices=()):
-        calls = calls_of(samples, dtype, entry.qualified)[:1]
+        calls = make_calls(samples, dtype, entry.qualified)[:1]
     if not calls or any(isinstance(leaf, torch.nn.Module) for leaf in pytree.tree_leaves(calls)):
         return None
     positional, keywords = calls[0]
@@ -218,8 +218,8 @@ def _first_sample(
 
 
 def is_adapted_function(entry: Composite) -> bool:
-    """Return whether an entry adapts the arguments of a Python function, so that its example calls
-    are those of the decomposition."""
+    """Return whether an entry adapts the arguments of a Python function. Its example calls are then
+    calls of the decomposition."""
     return entry.op is None and entry.adapt is not None
 
 
@@ -237,7 +237,7 @@ def bound(
 
 
 class _Reached(Exception):
-    """Ends a function for `adapt` when it has called the composite."""
+    """Raised to end a function for `adapt` when it has called the composite."""
 
 
 def adapted(
@@ -246,7 +246,7 @@ def adapted(
     positional: Sequence[Any],
     keywords: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The arguments of a decomposition by name, as `adapt` passes those of a call on.
+    """The arguments of a decomposition by name, as `adapt` passes them on for a call.
 
     Raises:
         CompositesError: the call does not become a composite.
@@ -268,8 +268,8 @@ def adapted(
 
 
 def refused_words(entry: Composite) -> Iterator[tuple[str, str, str]]:
-    """Words in the entry's conditions on arguments that its operator accepts for no call: the
-    argument, the word, and what the operator says."""
+    """Strings in the entry's conditions that its operator always refuses: the argument, the string,
+    and the operator's error."""
     operator = None if entry.op is None else find_operator(entry.op)
     words = [
         (name, value)
@@ -317,7 +317,7 @@ def _callee(entry: Composite) -> tuple[Callable[..., Any], Operator] | NoCalls:
 
 
 def caught(entry: Composite) -> Callable[..., Any]:
-    """The operator that an entry catches, or the first of its Python functions."""
+    """The operator that an entry catches, or its first Python function."""
     if entry.op is not None:
         return overload(entry.op)  # type: ignore[no-any-return]
     target = entry.functions[0]
@@ -360,9 +360,9 @@ def _guess(
             call = _call(entry, function, operator, shape, dtype)
             with torch.random.fork_rng(devices=()):
                 call.run(torch.clone)
-        except LoweringError:  # the entry is on, and its adapter does not fit it
+        except LoweringError:  # the entry is on, and its `adapt` does not fit its decomposition
             raise
-        except Exception:  # whatever a kernel raises; the guess was wrong
+        except Exception:  # kernels raise errors of any type; the guess was wrong
             continue
         return call
     return None
@@ -383,7 +383,7 @@ def _value(argument: Argument, entry: Composite, shape: tuple[int, ...], dtype: 
     """A plain value of an argument.
 
     Raises:
-        LookupError: none is known.
+        LookupError: arguments of this kind have no plain value.
     """
     example = dict(entry.example)
     if argument.name in example:

@@ -1,7 +1,7 @@
 """Checks that the entries of registries can be turned on. Each is turned on and off again.
 
-`composites check` calls this. It takes the registries and the catalog that they are part of, and
-returns the problems that `enable`, and the first call, would report.
+`composites check` calls `try_entries` with registries and the catalog that they are part of. It
+returns the problems that `enable`, and the first call of each composite, would report.
 """
 
 import inspect
@@ -27,7 +27,7 @@ from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Kernel, Registry
 from composites.registry.operators import find_operator
 from lowering import activation
-from lowering.copies.codes import codes_in, form, place_of
+from lowering.copies.codes import codes_in, find_spec, form
 from lowering.copies.original import original_function
 from lowering.copies.same import is_comparable
 from lowering.dispatch.statistics import EntryStatistics, Statistics
@@ -48,7 +48,7 @@ class TrialReport:
 
     problems: tuple[Problem, ...]
     remarks: tuple[str, ...]
-    """The checks that could not run here, and problems that only some sets of entries have."""
+    """The checks that this machine cannot run, and problems of some sets of entries only."""
 
 
 def try_entries(registries: Iterable[Registry], catalog: Catalog) -> TrialReport:
@@ -69,8 +69,8 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> TrialReport
                 remarks.extend(_not_copied(entry))
                 problems.extend(_not_turned_on(entry, catalog))
             problems.extend(_unusable((registry.source, registry.kernels_file), catalog))
-            of_entries = (kernel for entry in registry.composites for kernel in entry.kernels)
-            for kernel in (*registry.kernels, *of_entries):
+            entry_kernels = (kernel for entry in registry.composites for kernel in entry.kernels)
+            for kernel in (*registry.kernels, *entry_kernels):
                 if kernel.platform is None:
                     continue  # see `_unusable`
                 missing = _missing(kernel)
@@ -92,17 +92,17 @@ def _clashes(registry: Registry, catalog: Catalog) -> Iterator[str]:
 def _without_samples(registry: Registry) -> Iterator[Problem]:
     """The reason why the module that a file names for samples cannot be imported."""
     if registry.samples is not None:
-        module, place = registry.samples
+        module, location = registry.samples
         try:
             import_module(module)
         except UnusableFunctionError as error:
-            yield Problem(place.file, place.line, None, f"samples: {error}")
+            yield Problem(location.file, location.line, None, f"samples: {error}")
 
 
 def _not_imported(entry: Composite) -> Iterator[str]:
     """Import the modules of the functions that an entry catches, so that these are looked up.
 
-    A module may be missing: programs that do without it lose nothing.
+    A missing module is only a remark: programs that do not use it lose nothing.
     """
     targets = (*entry.functions, *(name for name, _ in entry.rewrites if "::" not in name))
     for target in targets:
@@ -113,9 +113,9 @@ def _not_imported(entry: Composite) -> Iterator[str]:
 
 
 def _not_copied(entry: Composite) -> Iterator[str]:
-    """The reasons why an entry with `copies` finds none."""
+    """The packages in `copies` that are not installed."""
     for package in entry.copies:
-        if place_of(package) is None:
+        if find_spec(package) is None:
             yield f"{entry.location}: {entry.name}: copies: package {package} is not installed"
 
 
@@ -124,7 +124,7 @@ def _uncopied(entry: Composite) -> Iterator[str]:
         try:
             function = original_function(find_function(target))
         except UnusableFunctionError:
-            continue  # this was said of `function`
+            continue  # `function` has already reported this
         module, _, path = target.partition(":")
         code = codes_in(module).get(path)
         if code is None:
@@ -147,7 +147,7 @@ def _misfitting(entry: Composite) -> Iterator[str]:
         try:
             positional, keywords = _arguments(caught)
             signature = inspect.signature(find_function(target))
-        except (UnusableFunctionError, ValueError):  # it is missing, or has no signature
+        except (UnusableFunctionError, ValueError):  # the function is missing, or has no signature
             continue
         try:
             signature.bind(*positional, **dict.fromkeys(keywords))
@@ -156,14 +156,14 @@ def _misfitting(entry: Composite) -> Iterator[str]:
 
 
 def _arguments(caught: str) -> tuple[list[str], list[str]]:
-    """The names of an operator's or a function's positional arguments, and of its keyword-only
-    ones."""
+    """The names of the positional arguments of an operator or a function, and of its keyword-only
+    arguments."""
     if "::" in caught:
         arguments = find_operator(caught).arguments
         only = [argument.name for argument in arguments if argument.keyword_only]
         return [argument.name for argument in arguments if not argument.keyword_only], only
     function = find_function(caught)
-    function = getattr(function, "__func__", function)  # a method of a class, which it takes first
+    function = getattr(function, "__func__", function)  # a classmethod, which takes the class first
     kinds = {p.name: p.kind for p in inspect.signature(function).parameters.values()}
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     only = [name for name, kind in kinds.items() if kind is inspect.Parameter.KEYWORD_ONLY]
@@ -173,38 +173,38 @@ def _arguments(caught: str) -> tuple[list[str], list[str]]:
 def _not_turned_on(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
     entries = resolve([entry.identity], catalog)
     for text in (*_uncopied(entry), *_misfitting(entry)):
-        yield problem_of(text, entry, entries)
+        yield make_problem(text, entry, entries)
     if entry.samples is not None and not entry.samples_by_name:
         try:
             find_function(entry.samples)
         except UnusableFunctionError as error:
-            yield problem_of(f"samples: {error}", entry, entries)
+            yield make_problem(f"samples: {error}", entry, entries)
     if entry.op is not None:
-        for argument, word, said in refused_words(entry):
-            text = f"when: {argument}: {entry.op} refuses {word!r}: {said}"
-            yield problem_of(text, entry, entries)
+        for argument, word, reason in refused_words(entry):
+            text = f"when: {argument}: {entry.op} refuses {word!r}: {reason}"
+            yield make_problem(text, entry, entries)
     counted = Statistics()
     with ExitStack() as installed:
         try:
             installed.enter_context(activation.installed(catalog, entries, counted))
         except CompositesError as error:
-            yield problem_of(str(error), entry, entries)
+            yield make_problem(str(error), entry, entries)
             return
         except (Exception, SystemExit) as error:
-            yield problem_of(
+            yield make_problem(
                 f"cannot be turned on: {type(error).__name__}: {error}", entry, entries
             )
             return
         try:
             for text in _call(entry, counted.for_entry(entry)):
-                yield problem_of(f"example: {text}", entry, entries)
+                yield make_problem(f"example: {text}", entry, entries)
         except LoweringError as error:
-            yield problem_of(str(error), entry, entries)
+            yield make_problem(str(error), entry, entries)
 
 
 def _missing(kernel: Kernel) -> Problem | str | None:
-    """The problem of a kernel's function that does not exist; only a remark if its module is
-    missing: kernels for other platforms may need packages that this machine lacks."""
+    """The problem of a kernel's function that does not exist. A missing module is only a remark:
+    kernels for other platforms may need packages that this machine lacks."""
     location = kernel.location
     functions = [function.target for function in kernel.functions]
     for target in filter(None, (*functions, kernel.library)):
@@ -227,16 +227,16 @@ def _unusable(files: Sequence[str | None], catalog: Catalog) -> Iterator[Problem
         try:
             import_alternative(alternative, entry)
         except DecompositionError as error:
-            place = f"{alternative.location}: {entry.qualified}: "
-            text = f"kernels: {str(error).removeprefix(place)}"
+            prefix = f"{alternative.location}: {entry.qualified}: "
+            text = f"kernels: {str(error).removeprefix(prefix)}"
             yield alternative.location.problem(text, entry.name)
         except MissingPackageError:
-            continue  # whoever chooses it is told
+            continue  # choosing the alternative reports this
 
 
 def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
-    """Call what the entry catches once, if an example call is easily made. Nothing is computed on
-    the device. Yields why a call that the file gives is not an example.
+    """Call the entry's operator or function once, if an example call is easily made. Nothing is
+    computed on the device. Yield the reason why a call that the file specifies is not an example.
 
     Raises:
         LoweringError: the decomposition failed.
@@ -251,7 +251,7 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
         return
     calls = example_calls(entry)
     if isinstance(calls, NoCalls):
-        if entry.example and entry.op is not None:  # of a function, its package may be missing
+        if entry.example and entry.op is not None:  # the package of a function may be missing
             yield calls.reason
         return
     call = calls[0]
@@ -265,7 +265,7 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
         call.run(lambda tensor: tensor.to(device))
     except LoweringError:
         raise
-    except Exception:  # torch_xla may refuse what the CPU computes. The entry is not to blame
+    except Exception:  # torch_xla may refuse a call that the CPU accepts; the entry is correct
         # A function need not take tensors of the CPU. The hooks leave them alone.
         if entry.op is None and (refused := _refused(call)):
             yield refused
@@ -277,8 +277,7 @@ def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
 
 
 def _refused(call: ExampleCall) -> str:
-    """The error of PyTorch or the function in a call that fails on the CPU, where no entry takes
-    it."""
+    """The error of a call that fails on the CPU, where no entry takes it; empty if it succeeds."""
     try:
         with torch.random.fork_rng(devices=()):
             call.run(torch.clone)
@@ -289,8 +288,8 @@ def _refused(call: ExampleCall) -> str:
     return ""
 
 
-def problem_of(message: str, entry: Composite, entries: Iterable[Composite]) -> Problem:
-    """A problem of the entry that the message begins with, or else of `entry`."""
+def make_problem(message: str, entry: Composite, entries: Iterable[Composite]) -> Problem:
+    """Make a problem of the entry that the message begins with, or else of `entry`."""
     for named in entries:
         for start in (
             f"{named.qualified} ({named.location}): ",

@@ -11,7 +11,7 @@
 | `verify` | `verify` |
 | `suggest` | `suggest` |
 | `stablehlo` | `inspect`, `lower`; both work without torch |
-| `compare` | `compare`, without torch too |
+| `compare` | `compare`, which also works without torch |
 | `doctor` | `doctor` |
 
 `output` prints the tables of all commands.
@@ -30,6 +30,6 @@ def main() -> None:
         from composites.errors import installing
 
         package = (error.name or "").partition(".")[0]
-        if package not in ("typer", "rich", "packaging", "pydantic"):  # newer typers need the last
+        if package not in ("typer", "rich", "packaging", "pydantic"):  # newer typer needs pydantic
             raise
         sys.exit(f"error: the command line needs {package}; {installing('cli')}")

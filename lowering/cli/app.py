@@ -33,7 +33,7 @@ app = typer.Typer(
     help="PyTorch operators as stablehlo.composite: registries, hooks and StableHLO files.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,  # panels cut the names of options
+    rich_markup_mode=None,  # panels would truncate the names of options
     pretty_exceptions_enable=False,
 )
 COMMANDS: Mapping[str, Callable[..., None]] = {
@@ -60,14 +60,14 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "doctor": doctor.doctor,
 }
 _SETTINGS = {"run": {"ignore_unknown_options": True, "allow_interspersed_args": False}}
-"""The arguments of a script are the script's own."""
+"""The settings of commands. Options after a script belong to the script."""
 for name, command in COMMANDS.items():
     app.command(name, context_settings=_SETTINGS.get(name))(command)
-app.command("describe", hidden=True)(show.show)  # another name, as programs may expect it
+app.command("describe", hidden=True)(show.show)  # a second name that programs may expect
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"composites {composites.__version__}")
         raise typer.Exit
 

@@ -11,7 +11,7 @@ from composites.lazy_modules import np
 from composites.registry.listed_kernels import listed_tolerances
 from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import AsJson, NodeDataFile, check_folders, print_table, write_node_data
-from lowering.cli.stablehlo import bytes_of, listed, pairs
+from lowering.cli.stablehlo import listed, pairs, read_bytes
 from lowering.stablehlo import Limits, Module, clean, compare, comparison_table, register_targets
 from lowering.stablehlo.dtypes import static_tensor
 from lowering.stablehlo.run import main_types
@@ -104,19 +104,19 @@ def compare_kernels(
 
 
 def read_program(path: Path) -> Module:
-    """The program of a file, or of a folder. Another process reads it first, because it may be
-    damaged."""
+    """Read the program of a file or a folder. Another process reads the file first, because it may
+    be damaged."""
     file = path / _MODULE if (path / _MODULE).is_file() else path
-    return Module.from_bytes(bytes_of(file), str(file), limits=Limits())
+    return Module.from_bytes(read_bytes(file), str(file), limits=Limits())
 
 
 def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[str, Any]:
-    """The arrays of a .npz file by name, in its order.
+    """Load the arrays of a .npz file by name, in the order of the file.
 
     Args:
         path: the file.
-        module: the program that the arrays are for, whose types they get where numpy has lost them.
-        names: names of its inputs, for arrays that have such names or are in the order of inputs.
+        module: the program that the arrays are for. Arrays whose type numpy has lost get its types.
+        names: the names of the program's inputs, if arrays have these names or their order.
     """
     import zipfile
 
@@ -133,6 +133,6 @@ def load_arrays(path: Path, module: Module, names: Sequence[str] = ()) -> dict[s
 
 
 def _typed(array: Any, type_: str | None) -> Any:
-    """An array, with the type of ml_dtypes that it had: numpy saves only its bytes."""
+    """An array with its original type of ml_dtypes, of which numpy saves only the bytes."""
     static = None if type_ is None or array.dtype.kind != "V" else static_tensor(type_)
     return array if static is None else array.view(static[1])

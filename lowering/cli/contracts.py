@@ -42,7 +42,7 @@ def lock(
     rewrite of a decomposition, name the composites with --same-meaning.
     """
     with clear_errors():
-        new = _lock_of(registry)
+        new = _make_lock(registry)
         old = read_lock(output) if output.is_file() else None
         differences = () if old is None else changes(old, new)
         unknown = [change for change in differences if change.verdict is Effect.UNKNOWN]
@@ -52,9 +52,9 @@ def lock(
             _refuse(differences, new, registry, output, same_meaning or [])
             new = following(old, new)
         if check:
-            known = old is not None and old.made_with == new.made_with
+            is_comparable = old is not None and old.made_with == new.made_with
             same = old is not None and len(unknown) == len(differences)
-            if not same or (known and output.read_text(encoding="utf-8") != lock_text(new)):
+            if not same or (is_comparable and output.read_text(encoding="utf-8") != lock_text(new)):
                 fail(f"{output} is stale; run: composites lock {registry} -o {output}")
             return
         write_lock(new, output)
@@ -90,17 +90,17 @@ def diff(
 
 
 def _read(path: Path) -> Lock:
-    return _lock_of(path) if path.suffix in _REGISTRY_SUFFIXES else read_lock(path)
+    return _make_lock(path) if path.suffix in _REGISTRY_SUFFIXES else read_lock(path)
 
 
-def _lock_of(path: Path) -> Lock:
-    """The lock of a registry file, in the place of an installed registry of its namespace."""
+def _make_lock(path: Path) -> Lock:
+    """Make the lock of a registry file, which replaces an installed registry of its namespace."""
     from composites.registry.catalog import load_catalog
-    from lowering.locking import lock_of
+    from lowering.locking import lock_registry
 
     with ALLOWLIST.unset():
         catalog = load_catalog([str(path)], in_place=True)
-        return lock_of(catalog.registries[0], catalog)
+        return lock_registry(catalog.registries[0], catalog)
 
 
 def _refuse(
@@ -110,18 +110,18 @@ def _refuse(
     output: Path,
     same_meaning: Sequence[str],
 ) -> None:
-    """Fail if the newer lock breaks the older one, but for the composites that the user names."""
+    """Fail if the newer lock breaks the older lock, except for composites that the user names."""
     needed = broken(differences)
     names = {contract.composite for contract in new.contracts}
     for name in same_meaning:
         if name not in names:
             raise LockError(f"--same-meaning {name}: {registry} has no composite of this name")
-    left = [change for change in needed if change.composite not in same_meaning]
-    if left:
-        lines = "".join(f"\n  {change}" for change in left)
+    unnamed = [change for change in needed if change.composite not in same_meaning]
+    if unnamed:
+        lines = "".join(f"\n  {change}" for change in unnamed)
         raise LockError(
-            f"{_needs(left)}; or, if kernels for the old form are still right, write the lock with"
-            f" --same-meaning COMPOSITE. {output} was not changed:{lines}"
+            f"{_needs(unnamed)}; or, if kernels for the old form are still right, write the lock"
+            f" with --same-meaning COMPOSITE. {output} was not changed:{lines}"
         )
 
 

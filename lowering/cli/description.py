@@ -1,6 +1,6 @@
 """The description of an entry that `composites show` prints, as frozen data.
 
-It is made of an entry and the catalog that the entry is part of. Nothing is printed here.
+A description is made from an entry and its catalog. This module prints nothing.
 """
 
 import inspect
@@ -35,50 +35,50 @@ from lowering.verification.tolerances import TOLERANCES
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """An entry, as `composites show --json` prints it."""
+    """An entry in the form that `composites show --json` prints."""
 
     name: str
     """The name with its namespace, as XLA_COMPOSITE_OP takes it."""
     file: str
     line: int
     package: str | None
-    """The installed package whose registry has it."""
+    """The installed package whose registry has the entry; None for a registry file."""
     builtin: bool
     turn_on: str
     """The text that a user writes before the command that runs a program."""
     also_made_by: Sequence[str]
     """Other entries that produce the same composite."""
     contract: Contract
-    """Composite, version, operands, attributes, results and conditions, as a lock has them."""
+    """Composite, version, operands, attributes, results and conditions, in the form of a lock."""
     facts: Sequence[str]
     """The statements about the entry on the reference page of its registry."""
     backward: str | None
-    """The name in StableHLO of the composite of its gradients."""
+    """The StableHLO name of the composite that computes the gradients; None if there is none."""
     dtypes: Sequence[str]
-    """The element types of the calls that it takes; empty for all."""
+    """The element types of the calls that the entry takes; empty for all."""
     frontends: Sequence[str]
-    """The programs that can have it: those of torch_xla (`xla`), of PyTorch without it (`fx`), and
-    of JAX (`jax`)."""
+    """The programs that can have the entry: of torch_xla (`xla`), of PyTorch without torch_xla
+    (`fx`), and of JAX (`jax`)."""
     not_in_jax: str | None
-    """The reason why programs of JAX cannot have it."""
+    """The reason why JAX programs cannot have the entry; None if they can."""
     targets: Sequence[str]
     """The targets of `composites lower --target` that take the example call."""
     tolerance: Mapping[str, float]
-    """The greatest error that `composites verify` accepts, by element type; others are equal."""
+    """The largest accepted error of `composites verify`, by element type; 0 for other types."""
     alternatives: Mapping[str, Mapping[str, Any]]
-    """Other decompositions, as in a registry file."""
+    """Other decompositions, in the form of a registry file."""
     kernels: Sequence[PrintedKernel]
-    """Kernels that registries list for it and for its backward, with their platforms."""
+    """Kernels that registries list for the entry and for its backward, with their platforms."""
     not_found: Sequence[str]
-    """Functions that it catches and that are not installed."""
+    """Functions that the entry catches and that are not installed."""
     hook: str
-    """The generated source; empty if it cannot be made here."""
+    """The generated source of the hooks; empty if it cannot be made on this machine."""
     stablehlo: str | None
-    """The StableHLO of an example call, or for a backward of the gradients of one."""
+    """The StableHLO of an example call; for a backward, of the gradients of an example call."""
     stablehlo_of_backward: str | None
-    """The StableHLO of the gradients, where the backward is derived."""
+    """The StableHLO of the gradients, if the backward is derived."""
     no_stablehlo: str | None
-    """The reason why there is no StableHLO, and what to do about it."""
+    """The reason why there is no StableHLO, with advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ class Shown:
 
 
 def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
-    """The entries that a name stands for, as in XLA_COMPOSITE_OP but without backward entries.
+    """The entries that a name stands for, as in XLA_COMPOSITE_OP, but without backward entries.
 
     Raises:
-        AllowlistError: there is none, or several vendors have one.
+        AllowlistError: no entry has the name, or entries of several vendors.
     """
     if name == "all" or name.endswith(".*"):
         return resolve([name], catalog)
@@ -105,7 +105,7 @@ def described(entry: Composite, catalog: Catalog, *, tried: bool = True) -> Desc
     """Describe an entry.
 
     Args:
-        tried: whether to trace the entry in JAX, and to lower its example call for each target.
+        tried: True to trace the entry in JAX, and to lower its example call for each target.
     """
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
     example = _example(entry, catalog)
@@ -120,9 +120,9 @@ def described(entry: Composite, catalog: Catalog, *, tried: bool = True) -> Desc
         builtin=registry.builtin,
         turn_on=_turn_on(catalog.label(entry), registry),
         also_made_by=tuple(
-            catalog.label(other)
-            for other in catalog
-            if other.composite_name == entry.composite_name and other is not entry
+            catalog.label(listed)
+            for listed in catalog
+            if listed.composite_name == entry.composite_name and listed is not entry
         ),
         contract=forward_contract(entry),
         facts=tuple(facts(entry, registry)),
@@ -188,11 +188,11 @@ def _turn_on(label: str, registry: Registry) -> str:
 
 
 def _functions(entry: Composite) -> Iterator[tuple[str, Operator]]:
-    """The functions that an entry catches and that can be described here."""
+    """The installed functions that an entry catches, with their descriptions."""
     for target in entry.functions:
         try:
             yield target, describe_function(find_function(target), target)
-        except UnusableFunctionError:  # such as those of a transformers that is not installed
+        except UnusableFunctionError:  # such as functions of transformers, which may be missing
             continue
 
 
@@ -218,7 +218,7 @@ class _Example:
 
 
 def _example(entry: Composite, catalog: Catalog) -> _Example:
-    """The StableHLO of an example call, or why there is none."""
+    """The StableHLO of an example call, or the reason why there is none."""
     on = f"{ALLOWLIST.name}={catalog.label(entry)}"
     real = f"`{on} composites run SCRIPT` shows the calls of a real program"
     try:
@@ -232,13 +232,13 @@ def _example(entry: Composite, catalog: Catalog) -> _Example:
         gradients = example_text(entry, catalog, gradients=True) if entry.derives else None
     except MissingPackageError as error:
         return _Example(why_not=str(error))
-    except ImportError as error:  # of a torch_xla that does not fit the torch that is installed
+    except ImportError as error:  # the torch_xla does not fit the installed torch
         why = f"torch_xla cannot be imported ({error}); `composites doctor` says why"
         return _Example(why_not=why)
     except CompositesError as error:
         check = f"`composites check {shlex.quote(entry.location.file)}` says more"
         return _Example(why_not=f"{error}; {check}")
-    except Exception as error:  # torch_xla may refuse what PyTorch takes on the CPU
-        said = str(error).partition("\n")[0]
-        return _Example(why_not=f"the example call fails ({type(error).__name__}: {said}); {real}")
+    except Exception as error:  # torch_xla may refuse a call that PyTorch accepts on the CPU
+        text = str(error).partition("\n")[0]
+        return _Example(why_not=f"the example call fails ({type(error).__name__}: {text}); {real}")
     return _Example(text, None if isinstance(gradients, NoCalls) else gradients)

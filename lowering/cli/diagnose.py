@@ -27,9 +27,9 @@ from lowering.stablehlo.kernels import PlacedKernels, distinct, place_kernels
 from lowering.stablehlo.run import local_devices, main_types
 
 _PLUGIN = "diagnosed"
-"""The name that a plugin's platform gets."""
+"""The platform name of a PJRT plugin."""
 _STEPS = 10
-"""The steps of a program with an optimizer: an error of a gradient shows in the losses after it."""
+"""The number of steps of a program with an optimizer: errors of a gradient show in later losses."""
 
 
 def diagnose_program(
@@ -152,7 +152,7 @@ def diagnose_program(
 def _load(path: Path, inputs: Path | None) -> tuple[Module, Steps]:
     """Read a StableHLO file, or the folder of an exported program, and the arrays of a file.
 
-    The program has as many steps as show an error of a gradient.
+    The program has as many steps as are needed to show an error of a gradient.
     """
     if not (path / "manifest.json").is_file():
         module = read_program(path)
@@ -168,7 +168,7 @@ def _load(path: Path, inputs: Path | None) -> tuple[Module, Steps]:
     named = {} if inputs is None else load_arrays(inputs, program.module, names)
     outputs = dict(enumerate(program.outputs))
     updates = {n: names.index(v.updates) for n, v in outputs.items() if v.updates is not None}
-    # What an optimizer has done with gradients shows in the next losses.
+    # Errors of the gradients that an optimizer used show in the next losses.
     losses = [n for n in outputs if n not in updates and not outputs[n].name.startswith("grad:")]
     compared = losses if updates and losses else list(outputs)
     seed = names.index(SEED) if SEED in names else None
@@ -198,7 +198,7 @@ def _platform(
     platform: str | None, plugin: Path | None, backend: str | None, kernels: str | None, f64: bool
 ) -> str:
     """The platform of jax that the options name; `cpu` for another compiler on the CPU."""
-    if sum(each is not None for each in (platform, plugin, backend)) > 1:
+    if sum(option is not None for option in (platform, plugin, backend)) > 1:
         fail_usage("give one of --platform, --plugin and --backend")
     if backend is not None:
         if kernels is not None:
@@ -212,7 +212,7 @@ def _platform(
             " compare the CPU with f64 (--f64)"
         )
     named = platform or ("cpu" if plugin is None else _register(plugin))
-    local_devices(named)  # raises if there are none
+    local_devices(named)  # raises if the platform has no devices
     return named
 
 
@@ -244,21 +244,21 @@ def _placed(module: Module, kernels: str, platform: str) -> PlacedKernels:
 
 
 def _register(plugin: Path) -> str:
-    """Let jax load a PJRT plugin when it starts. Returns the name of its platform."""
+    """Make jax load a PJRT plugin when it starts. Return the name of its platform."""
     if not plugin.is_file():
         fail(f"there is no file {plugin}")
     variable = "PJRT_NAMES_AND_LIBRARY_PATHS"
-    others = os.environ.get(variable)
+    previous = os.environ.get(variable)
     named = f"{_PLUGIN}:{plugin.resolve()}"
-    os.environ[variable] = f"{others},{named}" if others else named
+    os.environ[variable] = f"{previous},{named}" if previous else named
     return _PLUGIN
 
 
 def _save(replays: Mapping[int, ReplayPart], folder: Path) -> None:
-    """Write each call and its operands."""
+    """Write each call and its operands to a folder."""
     for number, replay in replays.items():
-        one = folder / str(number)
-        one.mkdir(parents=True, exist_ok=True)
-        replay.part.write(one / "program.mlir")
-        np.savez(one / "operands.npz", *replay.arrays)
-        typer.echo(f"call {number} is {one}; run it with --inputs {one / 'operands.npz'}")
+        target = folder / str(number)
+        target.mkdir(parents=True, exist_ok=True)
+        replay.part.write(target / "program.mlir")
+        np.savez(target / "operands.npz", *replay.arrays)
+        typer.echo(f"call {number} is {target}; run it with --inputs {target / 'operands.npz'}")

@@ -1,7 +1,7 @@
 """`composites doctor`: checks of the environment, and remedies.
 
-Steps that may end or hang a process run in another process, in the order of users' programs. It
-reports each step before and after it.
+Steps that may end or hang a process run in another process, in the order of users' programs. That
+process reports each step before and after it.
 """
 
 import inspect
@@ -29,13 +29,13 @@ from lowering.cli.output import AsJson, print_json, print_table
 
 PACKAGE = "torch-xla-composites"
 TIME_LIMIT = 180.0
-"""Seconds that the steps may take. On a quiet machine they take about five."""
+"""The time limit of the steps in seconds. On an idle machine the steps take about five."""
 Level = Literal["ok", "warning", "problem"]
 _STYLES: Mapping[Level, str] = {"ok": "green", "warning": "yellow", "problem": "red"}
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
-"""PyTorch runs the plug-ins of `torch.backends` unless this is set to something else than 1."""
+"""PyTorch runs the plug-ins of `torch.backends` unless this variable has another value than 1."""
 Steps: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""For each step its value, or its error with those that led to it; and warnings."""
+"""The value of each step, or its error and the causes of the error; and its warnings."""
 _PLUGIN = "lowering.autoload:autoload"
 _ADVICE = (
     ("RegistryError", f"correct {REGISTRIES.name}; see `composites check FILE`"),
@@ -58,7 +58,7 @@ class Status:
     subject: str
     text: str
     advice: str = ""
-    """How to repair it; empty for `ok`."""
+    """The remedy; empty for `ok`."""
 
 
 def doctor(
@@ -100,24 +100,24 @@ def doctor(
 
 
 def take_steps(folder: str, extra: str) -> None:
-    """Take the steps of a program in a folder, up to the first one that fails.
+    """Take the steps of a program in a folder, up to the first step that fails.
 
     Another process runs the source of this function, which imports nothing of this project before
-    torch does: the folder may hold other modules of the same names.
+    torch does, because the folder may hold other modules of the same names.
     """
     import importlib.util
     import warnings
 
-    if not sys.flags.safe_path:  # as Python does for a script
+    if not sys.flags.safe_path:  # Python does the same for a script
         sys.path[0] = folder
 
     def packages() -> str:
         for name in ("composites", "lowering"):
             spec = importlib.util.find_spec(name)
-            place = str(spec and spec.origin)
-            if not os.path.exists(os.path.join(os.path.dirname(place), "py.typed")):
-                raise ImportError(f"a program imports {place} instead of the package {name}")
-        return os.path.dirname(os.path.dirname(place))
+            path = str(spec and spec.origin)
+            if not os.path.exists(os.path.join(os.path.dirname(path), "py.typed")):
+                raise ImportError(f"a program imports {path} instead of the package {name}")
+        return os.path.dirname(os.path.dirname(path))
 
     def imported(name: str) -> Callable[[], str]:
         return lambda: str(importlib.import_module(name).__file__)
@@ -159,13 +159,13 @@ def take_steps(folder: str, extra: str) -> None:
     ):
         if needed not in sys.modules:
             continue
-        told: dict[str, Any] = {"step": step}
-        print("\n" + json.dumps(told), flush=True)
+        outcome: dict[str, Any] = {"step": step}
+        print("\n" + json.dumps(outcome), flush=True)
         errors: list[str] = []
         warned: list[str] = []
         with warnings.catch_warnings(record=True) as caught:
             try:
-                told["value"] = take()
+                outcome["value"] = take()
             except BaseException as error:
                 cause: BaseException | None = error
                 while cause is not None:
@@ -173,14 +173,14 @@ def take_steps(folder: str, extra: str) -> None:
                     hidden = cause.__suppress_context__
                     cause = cause.__cause__ or (None if hidden else cause.__context__)
         ours = (str(w.message) for w in caught if w.category.__name__ == "CompositesWarning")
-        told |= {"errors": errors, "warnings": [*ours, *warned]}
-        print("\n" + json.dumps(told), flush=True)
+        outcome |= {"errors": errors, "warnings": [*ours, *warned]}
+        print("\n" + json.dumps(outcome), flush=True)
         if errors and errors[0] != f"ModuleNotFoundError: No module named {step.split()[-1]!r}":
             break
 
 
 def run_steps(folder: Path) -> Steps:
-    """Take the steps in another process. If a step ends it, the step's result says how."""
+    """Take the steps in another process. If a step ends it, the step's error tells how."""
     source = "from __future__ import annotations\nimport json, os, sys\n"
     call = f"take_steps({str(folder)!r}, {installed_extra()!r})"
     try:
@@ -197,34 +197,34 @@ def run_steps(folder: Path) -> Steps:
     else:
         output, code = done.stdout, done.returncode
         how = signal_name(-code) if code < 0 else f"exit code {code}"
-        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        end = f"it ended with {how}: {said}".removesuffix(": ")
+        last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        end = f"it ended with {how}: {last_line}".removesuffix(": ")
     lines = [json.loads(line) for line in output.splitlines() if line.startswith(b'{"step": ')]
     return {line["step"]: {"errors": [end]} | line for line in lines or [{"step": "packages"}]}
 
 
 def step_findings(steps: Steps) -> Iterator[Status]:
-    """Findings on the steps that were taken."""
+    """Make findings of the outcomes of the steps."""
     extra = installed_extra()
-    for name, told in steps.items():
-        for text in told.get("warnings", ()):
+    for name, outcome in steps.items():
+        for text in outcome.get("warnings", ()):
             yield Status("warning", name, text)
-        if not told["errors"]:
-            yield Status("ok", name, told["value"])
+        if not outcome["errors"]:
+            yield Status("ok", name, outcome["value"])
             continue
-        missing = told["errors"][0].endswith(f"No module named {name.split()[-1]!r}")
+        missing = outcome["errors"][0].endswith(f"No module named {name.split()[-1]!r}")
         spared = missing and (extra in ("torch", "jax") or not ALLOWLIST.read())
-        text = f"fails: {', caused by '.join(told['errors'])}"
+        text = f"fails: {', caused by '.join(outcome['errors'])}"
         advice = next(advice for pattern, advice in _ADVICE if re.search(pattern, text))
         yield Status("warning" if spared else "problem", name, text, advice.format(install(extra)))
 
 
 def installation_findings(*, frontend_works: bool) -> Iterator[Status]:
-    """Findings on the plug-in of PyTorch, and on versions, against the metadata of this package.
+    """Check the plug-in of PyTorch, and versions against the metadata of this package.
 
     Args:
-        frontend_works: torch and torch_xla have all that is needed of them. Their versions then
-            only cause warnings, since vendors have releases of their own.
+        frontend_works: True if composites could be turned on. The versions of torch and torch_xla
+            then only cause warnings, since vendors make their own releases.
     """
     from importlib.metadata import entry_points, metadata  # slow, and `--help` imports this file
 
@@ -252,7 +252,7 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Status]:
 
 
 def installed_extra() -> str:
-    """The extra of this package that has the installed frontend; empty without PyTorch."""
+    """The extra of this package for the installed frontend; empty without PyTorch."""
     torch = installed("torch")
     if torch is None:
         return ""
@@ -272,5 +272,5 @@ def _fits(version: str | None, specifier: str) -> bool:
 
 
 def install(extra: str) -> str:
-    """The command that reinstalls this package, with an extra that has the frontend."""
+    """The command that reinstalls this package, with the extra for the frontend."""
     return installing(f"{extra},cli" if extra else "cli")

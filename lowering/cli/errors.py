@@ -1,7 +1,5 @@
-"""The one way in which the command line reports a mistake: `error: …` on stderr, exit code 1, or 2
-for a mistake in the arguments.
-
-A warning is `warning: …` on stderr, and the command continues.
+"""Errors of the command line: `error: …` on stderr with exit code 1, or 2 for an error in the
+arguments. A warning is `warning: …` on stderr, and the command continues.
 """
 
 import warnings
@@ -25,26 +23,26 @@ def fail(message: str, prefix: str = "error: ", code: int = 1) -> NoReturn:
 
 
 def fail_usage(message: str) -> NoReturn:
-    """Report a mistake in the arguments of a command, and exit as typer does for its own."""
+    """Report an error in a command's arguments, and exit with typer's code for such errors."""
     fail(message, code=2)
 
 
 def warn(message: object) -> None:
-    """Report something that does not stop the command."""
+    """Report a problem that does not stop the command."""
     text = f"warning: {message}"
     Console(stderr=True).print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def _clear_warnings() -> Iterator[None]:
-    """Report the project's own warnings, without the line of code that gave them."""
+    """Report the project's own warnings, without the line of code that raised them."""
     stock: Any = warnings.showwarning
 
-    def show(message: object, category: type[Warning], *place: Any, **others: Any) -> None:
+    def show(message: object, category: type[Warning], *arguments: Any, **keywords: Any) -> None:
         if issubclass(category, CompositesWarning):
             warn(message)
         else:
-            stock(message, category, *place, **others)
+            stock(message, category, *arguments, **keywords)
 
     with mock.patch.object(warnings, "showwarning", show):
         yield
@@ -52,12 +50,12 @@ def _clear_warnings() -> Iterator[None]:
 
 @contextmanager
 def clear_errors(code: int = 1) -> Iterator[None]:
-    """Report errors that the user can fix, without a traceback but with an exit code, and warnings
-    likewise."""
+    """Report errors that the user can fix with an exit code instead of a traceback, and report the
+    project's warnings."""
     try:
         with _clear_warnings():
             yield
-    except RegistryError as error:  # its lines start with file and line, which editors can follow
+    except RegistryError as error:  # its lines start with file and line, as editors expect
         fail(str(error), prefix="", code=code)
     except OptionError as error:
         fail_usage(str(error))

@@ -109,7 +109,7 @@ def export(
 
 
 def _mesh(text: str) -> dict[str, int] | None:
-    """`data=2,model=4` as names and sizes; None if there is no mesh."""
+    """Parse a mesh such as `data=2,model=4`; None for an empty text."""
     if not text:
         return None
     sizes = {}
@@ -122,25 +122,25 @@ def _mesh(text: str) -> dict[str, int] | None:
 
 
 def _dynamic_shapes(texts: Sequence[str]) -> dict[str, Any] | None:
-    """The `dynamic_shapes` of torch.export, of texts such as `input_ids:1=seq,max=512`. Bounds of a
-    name may stand with any of its places."""
-    places: list[tuple[str, int, str]] = []
+    """Parse texts such as `input_ids:1=seq,max=512` to the `dynamic_shapes` of torch.export. Bounds
+    of a name may be part of any text with that name."""
+    axes: list[tuple[str, int, str]] = []
     bounds: dict[str, dict[str, int]] = {}
     for text in texts:
-        place, _, rest = text.partition("=")
-        argument, _, axis = place.rpartition(":")
-        name, *parts = map(str.strip, rest.split(","))
+        subject, _, description = text.partition("=")
+        argument, _, axis = subject.rpartition(":")
+        name, *parts = map(str.strip, description.split(","))
         limits = dict(part.split("=", 1) for part in parts if "=" in part)
         are_numbers = all(limit.isdecimal() for limit in (axis, *limits.values()))
-        are_known = len(limits) == len(parts) and limits.keys() <= {"min", "max"}
-        if not (argument and name.isidentifier() and are_numbers and are_known):
+        are_bounds = len(limits) == len(parts) and limits.keys() <= {"min", "max"}
+        if not (argument and name.isidentifier() and are_numbers and are_bounds):
             fail_usage(
                 f"--dynamic {text}: write an argument, a dimension and a name, such as"
                 " input_ids:0=batch or input_ids:1=seq,min=2,max=512"
             )
-        places.append((argument, int(axis), name))
+        axes.append((argument, int(axis), name))
         bounds.setdefault(name, {}).update({key: int(v) for key, v in limits.items()})
-    if not places:
+    if not axes:
         return None
     from torch.export import Dim
 
@@ -149,13 +149,13 @@ def _dynamic_shapes(texts: Sequence[str]) -> dict[str, Any] | None:
             fail_usage(f"--dynamic: the largest size of {name} must be above the smallest one")
     dims = {name: Dim(name, **sizes) for name, sizes in bounds.items()}
     shapes: dict[str, Any] = {}
-    for argument, number, name in places:
+    for argument, number, name in axes:
         shapes.setdefault(argument, {})[number] = dims[name]
     return shapes
 
 
 def _sharding(text: str) -> tuple[str, tuple[tuple[str, ...] | None, ...]]:
-    """`*.weight=model,-` as a pattern and its spec."""
+    """Parse a sharding such as `*.weight=model,-` to a pattern and its spec."""
     pattern, equals, spec = text.rpartition("=")
     if not (pattern and equals):
         fail_usage(f"--shard {text}: write a pattern and axes, such as '*.q_proj.weight=model,-'")

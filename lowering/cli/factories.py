@@ -25,22 +25,22 @@ def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
     """Call a factory and return the module, its example arguments and its keyword arguments.
 
     Raises:
-        UnusableFunctionError: there is no such function, it raises, or it returns something else.
+        UnusableFunctionError: the function does not exist, raises, or returns something else.
     """
     factory = load_function(target)
     try:
-        made = factory()
+        value = factory()
     except CompositesError:
         raise
     except Exception as error:
         raise UnusableFunctionError(
             f"{error_line(error)}{target} raised {type(error).__name__}: {error}"
         ) from error
-    parts = (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None,) * 3
+    parts = (*value, {})[:3] if isinstance(value, tuple) and len(value) in (2, 3) else (None,) * 3
     if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):
         raise UnusableFunctionError(
             f"{target} must return (module, args) or (module, args, kwargs), where args is a tuple"
-            f" and kwargs a dict; it returned {_described(made)}"
+            f" and kwargs a dict; it returned {_described(value)}"
         )
     return parts
 

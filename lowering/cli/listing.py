@@ -15,7 +15,7 @@ from lowering.cli.output import texts
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An entry, as `composites list --json` prints it."""
+    """An entry in the form that `composites list --json` prints."""
 
     name: str
     """The name with its namespace, as XLA_COMPOSITE_OP takes it."""
@@ -25,10 +25,10 @@ class Listed:
     op: str | None
     functions: Sequence[str]
     copies: Sequence[str]
-    """Packages in which it catches the copies of these functions."""
+    """Packages in which the entry catches copies of its functions."""
     attributes: Sequence[str]
     alternatives: Mapping[str, Sequence[str]]
-    """The goals of each alternative to its decomposition."""
+    """The goals of the alternatives to the decomposition, by name of the alternative."""
     group: str | None
     on: bool
     file: str
@@ -36,7 +36,7 @@ class Listed:
 
 
 def listed(catalog: Catalog, on: Collection[Composite]) -> list[Listed]:
-    """The entries of a catalog as data, each with whether it is `on`."""
+    """The entries of a catalog as data, marked if they are `on`."""
     return [
         Listed(
             name=catalog.label(entry),
@@ -57,7 +57,7 @@ def listed(catalog: Catalog, on: Collection[Composite]) -> list[Listed]:
 
 
 def listing_table(entries: Iterable[Listed]) -> Table:
-    """One row for each entry."""
+    """A table with one row for each entry."""
     table = Table(*texts("composite", "catches", "attributes", "alternatives"))
     table.add_column("on", no_wrap=True, min_width=len("yes"))
     for entry in entries:
@@ -76,7 +76,7 @@ def listing_table(entries: Iterable[Listed]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class PrintedKernel:
-    """A kernel, as `composites list --kernels --json` prints it."""
+    """A kernel in the form that `composites list --kernels --json` prints."""
 
     composite: str
     """The composite's name in StableHLO."""
@@ -90,15 +90,15 @@ class PrintedKernel:
     ignores: Sequence[str]
     priority: int
     known: bool
-    """True if an entry produces this composite."""
+    """True if an entry produces the composite."""
     file: str
     line: int
 
 
 def listed_kernels(catalog: Catalog) -> list[PrintedKernel]:
-    """The kernels of a catalog as data, by composite and platform, in the order in which they are
-    tried."""
-    produced = {made for entry in catalog for made in _produced(entry)}
+    """The kernels of a catalog as data, by composite and platform, in the order in which kernels
+    are tried."""
+    produced = {pair for entry in catalog for pair in _produced(entry)}
     names = {name for name, _ in produced}
     every = [kernel for registry in catalog.registries for kernel in registry.kernels]
     every += [kernel for entry in catalog for kernel in entry.kernels]
@@ -126,7 +126,7 @@ def listed_kernels(catalog: Catalog) -> list[PrintedKernel]:
 
 
 def _produced(entry: Composite) -> Iterator[tuple[str, int]]:
-    """The composites that an entry makes, each with its version."""
+    """The composites that an entry produces, with their versions."""
     yield entry.composite_name, entry.version
     if entry.derives:
         yield entry.backward_name, entry.version
@@ -151,7 +151,7 @@ Output = ListedEntries | Kernels
 
 
 def kernels_table(kernels: Iterable[PrintedKernel]) -> Table:
-    """One row for each kernel."""
+    """A table with one row for each kernel."""
     table = Table(*texts("composite", "platform", "kernel", "when", "priority", "file"))
     for kernel in kernels:
         version = "" if kernel.version is None else f"@{kernel.version}"

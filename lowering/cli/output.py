@@ -1,5 +1,5 @@
-"""Output of commands on stdout: JSON, and tables, which are fitted to a terminal, and whole where
-another program reads them."""
+"""Output of commands on stdout: JSON, and tables, which are fitted to the width of a terminal, and
+complete if another program reads them."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ from lowering.stablehlo.inspection.report import finite
 
 _ANY_WIDTH = 1_000_000
 _NARROWEST = 16
-"""Characters that a folded column has at least; a name is readable in them."""
+"""The smallest width of a folded column in characters, in which a name is readable."""
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -35,23 +35,23 @@ NodeDataFile = Annotated[
         " and times (compare, and diagnose --time) as FILE.seconds.json.",
     ),
 ]
-"""The option of commands that have a number for each composite of a graph."""
+"""The option of commands that compute a number for each composite of a graph."""
 
 
 def check_folders(*files: Path | None) -> None:
-    """Fail if the folder of a file is missing, before the work that the file is to have."""
+    """Fail if the folder of a file is missing, before the work whose result is written to it."""
     for file in files:
         if file is not None and not file.parent.is_dir():
             fail(f"there is no folder {file.parent}; create it")
 
 
 def write_node_data(file: Path, graph: Module, source: Module, *data: NodeData) -> None:
-    """Write node data and shares, the first to the file and the others beside it, and the graph
-    where it is not that of the source."""
-    for number, each in enumerate((*data, shares(graph))):
-        other = file.with_suffix(f".{each.name}{file.suffix}")
-        write_atomic(other if number else file, each.to_json())
-    if graph.text != source.text:  # operations have other numbers
+    """Write node data and shares, the first item to `file` and further items to files beside it.
+    Also write the graph if it differs from the source."""
+    for number, item in enumerate((*data, shares(graph))):
+        beside = file.with_suffix(f".{item.name}{file.suffix}")
+        write_atomic(beside if number else file, item.to_json())
+    if graph.text != source.text:  # operations have other numbers in the source
         graph.write(file.with_suffix(".mlir"))
         typer.echo(f"the graph of {file} is {file.with_suffix('.mlir')}", err=True)
 
@@ -62,21 +62,21 @@ def print_json(data: object) -> None:
 
 
 def texts(*headings: str) -> list[Column]:
-    """Columns of a table for texts, which are folded where a terminal is narrow."""
+    """Columns of a table for texts, which are folded on a narrow terminal."""
     return [Column(heading, overflow="fold") for heading in headings]
 
 
 def numbers(*headings: str) -> list[Column]:
-    """Columns of a table for numbers, at the right."""
+    """Columns of a table for numbers, aligned at the right."""
     return [Column(heading, justify="right", no_wrap=True) for heading in headings]
 
 
 def print_table(table: Table) -> None:
     """Print a table.
 
-    A terminal has a width, and rich folds what is wider. Where columns would be too narrow to be
-    read, each row is a few lines. A pipe or a file has no width. Nothing is cut or folded there, so
-    that grep finds every name.
+    On a terminal, rich folds wide columns. If columns would be too narrow to be read, each row is
+    printed as a few lines. For a pipe or a file, nothing is truncated or folded, so that grep finds
+    every name.
     """
     if sys.stdout.isatty():
         terminal = Console()
@@ -93,7 +93,7 @@ def print_table(table: Table) -> None:
 
 
 def _is_readable(table: Table, console: Console) -> bool:
-    """Return whether numbers fit in their columns, and a few characters in those of text."""
+    """Return whether the numbers, and a few characters of each text, fit in their columns."""
     needed = 1
     for column in table.columns:
         texts = [column.header, *column.cells]
@@ -107,12 +107,12 @@ def _print_stacked(table: Table, terminal: Console) -> None:
     """Print each row as its first cell, a line for each text with its heading, and the numbers."""
     if table.title:
         terminal.print(table.title, style="table.title")
-    first, *others = table.columns
+    first, *remaining = table.columns
     for number, name in enumerate(first.cells):
         terminal.print(name, style="bold")
         lines: list[Text] = []
         figures: list[Text] = []
-        for column in others:
+        for column in remaining:
             value = list(column.cells)[number]
             text = value if isinstance(value, Text) else Text(str(value))
             labelled = Text.assemble((f"{column.header}: ", "dim"), text)

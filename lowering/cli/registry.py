@@ -106,8 +106,8 @@ def format_files(
             fail(f"not in short form: {names}; run: composites format {names}")
         for path, text in changed.items():
             write_atomic(path, text)
-    rest = f"{_files(len(set(registries)) - len(changed))} in short form"
-    typer.echo(f"{_files(len(changed))} rewritten, {rest} already" if changed else rest)
+    unchanged = f"{_files(len(set(registries)) - len(changed))} in short form"
+    typer.echo(f"{_files(len(changed))} rewritten, {unchanged} already" if changed else unchanged)
 
 
 def _files(count: int) -> str:
@@ -118,7 +118,7 @@ def _remarks(registries: Sequence[Path]) -> Sequence[str]:
     """The warnings of `composites check`.
 
     Raises:
-        RegistryError: there are problems.
+        RegistryError: a file has problems.
     """
     from composites.registry.catalog import load_catalog
 
@@ -128,7 +128,7 @@ def _remarks(registries: Sequence[Path]) -> Sequence[str]:
 
 
 def _print_findings(registries: Sequence[Path]) -> None:
-    """Print what `check` finds as JSON. The exit code is that of the text."""
+    """Print the findings of `check` as JSON. The exit code is the same as for text."""
     remarks: Sequence[str] = ()
     problems: Sequence[Problem] = ()
     try:
@@ -229,7 +229,7 @@ def _hooks(registry: Path) -> str:
     from lowering.codegen.source import generate
 
     loaded = load_file(registry)
-    # Told by its namespace: an installed package has a copy of the file.
+    # The namespace tells whether it is builtin: an installed package has a copy of the file.
     return generate(replace(loaded, builtin=loaded.namespace == BUILTIN_NAMESPACE), registry.name)
 
 

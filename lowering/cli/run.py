@@ -85,5 +85,5 @@ def run(
         fail(f"{script} ran no graph on an XLA device, and JAX compiled none{why}")
     if watched.exit_code < 0:
         typer.echo(f"{script} was ended by {signal_name(-watched.exit_code)}", err=True)
-        raise typer.Exit(128 - watched.exit_code)  # as a shell has it
+        raise typer.Exit(128 - watched.exit_code)  # as in a shell
     raise typer.Exit(watched.exit_code)

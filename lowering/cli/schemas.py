@@ -1,4 +1,4 @@
-"""JSON Schemas of the JSON that commands write, and of files beside it, for `composites schema`."""
+"""JSON Schemas of the JSON that commands print, and of further files, for `composites schema`."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -21,7 +21,7 @@ from lowering.verification.results import Row, Verdict
 
 
 def _object(**types: Any) -> Any:
-    """A mapping with these keys. A key with a type and a default may be absent."""
+    """The type of a mapping with keys. A key with a type and a default may be absent."""
     fields: dict[str, Any] = {
         name: type_ if isinstance(type_, tuple) else (type_, ...) for name, type_ in types.items()
     }
@@ -71,17 +71,17 @@ OUTPUTS: Mapping[str, Any] = {
 """The types of the output of commands and of --node-data, and of the manifest of a program;
 `module:NAME` if the module needs torch."""
 _NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]}
-"""JSON has no infinities and no NaN, which are text."""
+"""The schema of a number. JSON has no infinities and no NaN, so these are text."""
 
 
 def output_schema(command: str) -> dict[str, Any]:
-    """The JSON Schema of the output of a command of OUTPUTS."""
+    """Make the JSON Schema of the output of a command of OUTPUTS."""
     written = OUTPUTS[command]
     if isinstance(written, str):
         module, _, name = written.partition(":")
         written = getattr(import_module(module), name)
     schema = _with_text(TypeAdapter(written).json_schema(mode="serialization"))
-    if command == "verify":  # which adds a property of rows
+    if command == "verify":  # the command adds a property of rows
         row = schema["$defs"]["Row"]
         row["properties"]["verdict"] = {"enum": [*Verdict]}
         row["required"].append("verdict")
@@ -89,7 +89,7 @@ def output_schema(command: str) -> dict[str, Any]:
 
 
 def _with_text(schema: Any) -> Any:
-    """Numbers may also be text."""
+    """A schema in which numbers may also be text."""
     if isinstance(schema, list):
         return [_with_text(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,6 +1,6 @@
-"""Commands for StableHLO files: `inspect` and `lower`. Neither needs torch.
+"""Commands for StableHLO files: `inspect` and `lower`, which do not need torch.
 
-Another process reads the file first, which a damaged file may crash.
+Another process reads the file first, because a damaged file may crash the process.
 """
 
 import sys
@@ -246,17 +246,17 @@ def lower(
             ignored = listed("--drop-attribute", drop_attribute or [])
             passes.append(partial(to_custom_call, targets=targets, ignored=ignored))
         inlined = partial(decompose, only=only or None, keep=keep or None)
-        for is_asked, each in (
+        for is_requested, pass_ in (
             (to_quantized, to_quantized_types),
             (only or keep, inlined),
             (from_quantized, from_quantized_types),
             (chlo, legalize_chlo),
-            # Before widen_dots, which would widen products for these casts.
+            # Before widen_dots, which would widen products because of these casts.
             (drop_casts, drop_cast_roundtrips),
             (widen, widen_dots),
             (unmerge, unmerge_batch_dimensions),
         ):
-            passes += [each] if is_asked else []
+            passes += [pass_] if is_requested else []
         passes += [] if target is None else target_passes(target)
         run_passes(module, passes).write(output, portable=portable)
 
@@ -265,30 +265,30 @@ def lower(
 
 
 def _is_named(
-    kernels: list[str] | None, attributes: list[str] | None, flag: str, flag_of_attributes: str
+    kernels: list[str] | None, attributes: list[str] | None, flag: str, attributes_flag: str
 ) -> bool:
-    """Return whether kernels are given. Attributes alone are a mistake."""
+    """Return whether the user names kernels. Attributes without kernels are an error."""
     if attributes and not kernels:
-        raise OptionError(f"{flag_of_attributes} needs {flag}, which names the composite")
+        raise OptionError(f"{attributes_flag} needs {flag}, which names the composite")
     return bool(kernels)
 
 
 def _on_file(work: Callable[[Module], None], file: Path, seconds: float, memory: float) -> None:
-    """Do the work of a command on a file, which another process has read within limits."""
+    """Do the work of a command on a file, after another process has read the file within limits."""
     with clear_errors():
         limits = Limits(seconds, int(memory * 2**30))
-        work(Module.from_bytes(bytes_of(file), str(file), limits=limits))
+        work(Module.from_bytes(read_bytes(file), str(file), limits=limits))
 
 
-def bytes_of(file: Path) -> bytes:
-    """The content of a file, or of stdin for `-`."""
+def read_bytes(file: Path) -> bytes:
+    """Read the content of a file, or of stdin for `-`."""
     if str(file) == "-":
         return sys.stdin.buffer.read()
     text = file / "program.mlir"
     if text.is_file():  # a folder that `composites export` wrote
         fail(f"{file} is a folder; write {text}, or program.mlirbc for its artifact")
     programs = sorted(str(inner.parent) for inner in file.glob("*/program.mlir"))
-    if programs:  # such as those of a model that generates
+    if programs:  # such as the programs of a model for generation
         fail(f"{file} is a folder of programs; name one of them: {', '.join(programs)}")
     if file.is_dir():
         fail(f"{file} is a folder; name a StableHLO file")
@@ -296,7 +296,7 @@ def bytes_of(file: Path) -> bytes:
 
 
 def pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
-    """`NAME=VALUE` options as a dictionary.
+    """Parse `NAME=VALUE` options to a dictionary.
 
     Raises:
         OptionError: an item is not a pair, or a name appears twice.
@@ -313,10 +313,10 @@ def pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
 
 
 def listed(flag: str, texts: Sequence[str]) -> dict[str, frozenset[str]]:
-    """`NAME=VALUE,VALUE` options as sets of values by name.
+    """Parse `NAME=VALUE,VALUE` options to sets of values by name.
 
     Raises:
-        OptionError: as `pairs`, or a value is empty.
+        OptionError: see `pairs`; or a value is empty.
     """
     lists = {name: values.split(",") for name, values in pairs(flag, texts).items()}
     for name, values in lists.items():

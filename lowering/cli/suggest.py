@@ -96,12 +96,12 @@ def _print(report: SuggestionReport) -> None:
 
 
 def _print_rows(
-    title: str, kind: str, rows: Sequence[Suggestion], whole: int, tensors: Sequence[str]
+    title: str, kind: str, rows: Sequence[Suggestion], total: int, tensors: Sequence[str]
 ) -> None:
     counted = numbers("calls", "instructions", "share", *tensors)
     table = Table(*texts(kind), *counted, "entry, or why there is none", title=title)
     for row in rows:
-        share = f"{row.instructions / max(whole, 1):.1%}"
+        share = f"{row.instructions / max(total, 1):.1%}"
         counts = (str(row.tensors_in), str(row.tensors_out)) if tensors else ()
         note = Text(f"draft: {row.entry}" if row.entry else row.note)
         amounts = (str(row.calls), str(row.instructions), share)

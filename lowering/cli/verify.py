@@ -22,7 +22,7 @@ from composites.registry.model import STOCK
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail_usage
 from lowering.cli.output import check_folders, numbers, print_json, print_table
-from lowering.verification.results import Finding, Row, Verdict, entries_of, with_verdict
+from lowering.verification.results import Finding, Row, Verdict, entry_names, with_verdict
 
 if TYPE_CHECKING:
     from composites.registry.catalog import Catalog
@@ -82,7 +82,7 @@ def verify(
 
 
 def junit_text(rows: Sequence[Row]) -> str:
-    """All rows as test cases of JUnit's XML."""
+    """The rows as test cases of JUnit's XML."""
     suite = ElementTree.Element(
         "testsuite",
         name="composites verify",
@@ -117,7 +117,7 @@ def _element_types(text: str) -> tuple[str, ...]:
 def _subjects(
     names: list[str], registry: Path | None, samples: str | None
 ) -> tuple[Catalog, Sequence[Subject]]:
-    """The subjects that are verified, and the catalog that they are part of."""
+    """The subjects to verify, and their catalog."""
     from composites.allowlist import resolve
     from composites.decompositions import choose
     from composites.registry.catalog import load_catalog
@@ -143,10 +143,10 @@ def _subjects(
         if word == STOCK:
             fail_usage(f"{item}: name the entry alone to verify its own decomposition")
     if files is not None:
-        own = {entry.identity for entry in catalog.registries[0].composites}
+        listed = {entry.identity for entry in catalog.registries[0].composites}
         identities = {*(e.identity for e in entries), *(identity for _, (identity, _) in words)}
         for entry in catalog:
-            if entry.identity in identities - own:
+            if entry.identity in identities - listed:
                 raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
     chosen = tuple(dict.fromkeys(pair for _, pair in words))
     return catalog, all_subjects(entries, chosen, functions, samples, catalog)
@@ -178,14 +178,14 @@ def _print(rows: Sequence[Row]) -> None:
             typer.echo(
                 f"not claimed: {row.entry} {row.dtype}: {reason.calls} calls: {reason.reason}"
             )
-    failed = entries_of(with_verdict(rows, Verdict.FAILED))
-    unsure = entries_of(with_verdict(rows, Verdict.NOT_VERIFIED))
-    verified = set(entries_of(with_verdict(rows, Verdict.VERIFIED))) - {*failed, *unsure}
+    failed = entry_names(with_verdict(rows, Verdict.FAILED))
+    unsure = entry_names(with_verdict(rows, Verdict.NOT_VERIFIED))
+    verified = set(entry_names(with_verdict(rows, Verdict.VERIFIED))) - {*failed, *unsure}
     typer.echo(f"{len(verified)} verified, {len(failed)} failed, {len(unsure)} not verified")
 
 
 def _first_of_each(findings: Sequence[Finding]) -> Iterator[tuple[Finding, int]]:
-    """The first finding of each kind, and how many there are besides. `--json` has all."""
+    """The first finding of each kind, with the number of further findings. `--json` prints all."""
     kinds = Counter((finding.check, finding.is_failure) for finding in findings)
     for finding in findings:
         count = kinds.pop((finding.check, finding.is_failure), 0)

@@ -1,7 +1,6 @@
 """Run a script and find the composites in the graphs that it built.
 
-The script runs in its own process, and the frontend writes its graphs to files. The script itself
-needs no change.
+The script runs unchanged in its own process, and the frontend writes its graphs to files.
 """
 
 import os
@@ -32,7 +31,7 @@ class WatchedGraph:
     runs: int
     report: Report
     compiled: bool
-    """True if torch.compile built the graph, whose later runs torch_xla does not write."""
+    """True if torch.compile built the graph, of which torch_xla writes only the first run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,12 @@ class Watched:
     stats: Stats
     """The outcomes of the calls that reached a hook."""
     is_jax: bool = False
-    """True if JAX compiled the graphs. Nothing says how often each of these ran."""
+    """True if JAX compiled the graphs. The number of their runs is unknown."""
 
 
 def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
     """Run a Python script with its arguments, and with environment variables, and collect its
-    graphs. It also has `FOR_XLA_ON_CPU`, of which the caller's environment has precedence."""
+    graphs. Variables of `FOR_XLA_ON_CPU` are set too, unless the environment has them."""
     with tempfile.TemporaryDirectory(prefix="composites-") as folder:
         dump, jax_dump = Path(folder) / "graphs", Path(folder) / "jax"
         stats_file = Path(folder) / "stats.jsonl"
@@ -74,11 +73,11 @@ def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
 
 
 def composites_table(watched: Watched) -> Table:
-    """One row for each composite.
+    """A table with one row for each composite.
 
-    `graphs` is the number of graphs that contain it. `calls` counts its calls in these graphs, and
-    `run` counts them once for each run of a graph. `share` is its largest share of a graph's
-    operations.
+    `graphs` is the number of graphs that contain the composite. `calls` counts the calls in these
+    graphs, and `run` counts them once for each run of a graph. `share` is the largest share of a
+    graph's operations.
     """
     table = Table(
         *texts("composite", "attributes"),
@@ -116,7 +115,7 @@ def composites_table(watched: Watched) -> Table:
 
 
 def fallbacks_table(stats: Stats) -> Table | None:
-    """One row for each reason for which an entry did not claim calls; None if all calls that
+    """A table with one row for each reason why an entry did not claim calls; None if all calls that
     reached a hook became composites."""
     columns = *texts("entry", "operands", "reason", "first call"), *numbers("calls")
     table = Table(*columns, title="calls that reached an entry and were not claimed")
@@ -129,7 +128,7 @@ def fallbacks_table(stats: Stats) -> Table | None:
 
 
 def decompositions_table(stats: Stats) -> Table | None:
-    """One row for each decomposition that distinct calls have; None if no alternative was
+    """A table with one row for each decomposition of distinct calls; None if no alternative was
     chosen."""
     columns = *texts("entry", "decomposition"), *numbers("distinct calls"), *texts("left out")
     table = Table(*columns, title="decompositions, where alternatives are chosen")
@@ -146,7 +145,7 @@ def decompositions_table(stats: Stats) -> Table | None:
 
 
 def checks_table(checks: Checks) -> Table:
-    """One row for each kernel and each alternative that was checked."""
+    """A table with one row for each kernel and each alternative that was checked."""
     columns = (
         *texts("composite", "kernel", "verdict"),
         *numbers("calls", "wrong", "error", "allowed"),
@@ -161,7 +160,7 @@ def checks_table(checks: Checks) -> Table:
 
 
 def _near(site: str) -> str:
-    """A call site whose file is named from the working directory, if it is in it."""
+    """A call site whose path is relative to the working directory, if the file is in it."""
     file, colon, line = site.rpartition(":")
     path = Path(file)
     if path.is_absolute() and path.is_relative_to(Path.cwd()):

@@ -1,4 +1,4 @@
-"""The code of functions, as their files have it. No module is imported or executed for this."""
+"""The code of functions, read from their files. No module is imported or executed for this."""
 
 import dis
 import importlib.util
@@ -18,8 +18,8 @@ _KINDS = (
 
 
 def codes_in(module: str) -> dict[str, CodeType]:
-    """The code of the functions and classes of a module, as its file has it, by path."""
-    spec = place_of(module)
+    """The code of the functions and classes in a module's file, by path."""
+    spec = find_spec(module)
     loader: Any = None if spec is None else spec.loader
     try:
         code = loader.get_code(module)
@@ -29,7 +29,7 @@ def codes_in(module: str) -> dict[str, CodeType]:
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
-    """Code, and that of the functions and classes in it."""
+    """Yield a code object, and the code objects of the functions and classes in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -37,7 +37,7 @@ def codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def shape(code: CodeType) -> Shape:
-    """Names that are quickly read and equal for equal code, so that most functions need no more."""
+    """Names in a function's code, equal for equal code. Most functions differ in them already."""
     return code.co_varnames, code.co_names
 
 
@@ -53,21 +53,21 @@ def constant_form(value: Any) -> Any:
     """A value with its type, since 1, 1.0 and True are three values, as are 0.0 and -0.0."""
     if isinstance(value, CodeType):
         return form(value)
-    if isinstance(value, frozenset):  # equal ones can be in another order
+    if isinstance(value, frozenset):  # equal sets can be in another order
         return frozenset(map(constant_form, value))
     return type(value), repr(value)
 
 
-def place_of(name: str) -> ModuleSpec | None:
-    """The place of a module. Unlike `importlib.util.find_spec`, it imports no package."""
+def find_spec(name: str) -> ModuleSpec | None:
+    """Find the spec of a module. Unlike `importlib.util.find_spec`, this imports no package."""
     top, *parts = name.split(".")
     try:
         spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):  # `__main__` and the like have no place
+    except (ImportError, ValueError):  # `__main__` and the like have no spec
         return None
     for part in parts:
         if spec is None or spec.submodule_search_locations is None:
             return None
-        path = list(map(str, spec.submodule_search_locations))  # transformers has paths there
+        path = list(map(str, spec.submodule_search_locations))  # of transformers, `Path` objects
         spec = PathFinder.find_spec(f"{spec.name}.{part}", path)
     return spec

@@ -1,8 +1,8 @@
 """Methods and properties of a class that a method's code reads.
 
-A call of a method depends on them, and a subclass may override them. torch.nn.Module's own do not
-count, because they are the same everywhere. Data does not count either: entries read the values of
-an object, and nothing compares them.
+A call of a method depends on them, and a subclass may override them. The members of torch.nn.Module
+do not count, because they are the same everywhere. Data does not count either: entries read the
+values of an object, and nothing compares them.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from lowering.copies.original import original_function
 
 
 def in_class(owner: type, name: str, default: Any = None) -> Any:
-    """The value under a name in the namespace of a class, or of the first base that has one."""
+    """The value of a name in the namespace of a class, or of the first base that has the name."""
     return next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), default)
 
 
 def behaviour(owner: type, name: str) -> Any:
-    """The function or descriptor that a class has under a name, as a class that defines it holds
-    it; None if the name is one of data or of torch.nn.Module, or is not there."""
+    """The function or descriptor that a class or its first base defines under a name; None if the
+    name is undefined, holds data, or is defined by torch.nn.Module."""
     for base in owner.__mro__:
         if name in vars(base):
             value = vars(base)[name]
@@ -33,8 +33,8 @@ def member(value: Any) -> tuple[str, FunctionType] | None:
     """The function of a member that `behaviour` returns, and the decorator that makes it:
     `property`, `staticmethod`, `classmethod`, or nothing. None if there is no such function."""
     if isinstance(value, property):
-        others = (value.fset, value.fdel)
-        kind, function = "property", value.fget if others == (None, None) else None
+        accessors = (value.fset, value.fdel)
+        kind, function = "property", value.fget if accessors == (None, None) else None
     elif isinstance(value, staticmethod | classmethod):
         kind, function = type(value).__name__, value.__func__
     else:
@@ -64,9 +64,9 @@ def called_members(function: FunctionType, owner: type) -> Mapping[str, Any]:
 
 
 def overridden(members: Mapping[str, Any], owner: type) -> str | None:
-    """The first of these members for which a class has something else."""
+    """The first of `members` that a class overrides; None if it overrides none."""
     for name, expected in members.items():
-        # A member without replacements of this project, which come and go.
+        # Compare originals: replacements of this project are installed and removed at any time.
         if original_function(behaviour(owner, name)) is not original_function(expected):
             return name
     return None

@@ -7,7 +7,7 @@ PATCH = "_composites_patch"
 
 
 def original_function(value: Any) -> Any:
-    """The function that `value` replaced; `value` itself if it is not a replacement of ours."""
+    """The function that `value` replaced; `value` itself if it is not a replacement."""
     while PATCH in getattr(value, "__dict__", ()):
         value = value.__wrapped__
     return value

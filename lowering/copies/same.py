@@ -1,7 +1,7 @@
 """Copies of a function: functions with the same instructions, whose names mean the same.
 
-Both functions are loaded: their names mean what their modules and classes have now, since a program
-may have replaced a function or a helper of it.
+Both functions are loaded, and names are looked up in their modules and classes as they are now,
+since a program may have replaced a function or a helper of it.
 """
 
 import ast
@@ -27,21 +27,21 @@ def is_copy(
     owner: type | None = None,
     named_owner: type | None = None,
 ) -> bool:
-    """Return whether calling `function` does what calling the named function would.
+    """Return whether a call of `function` does the same as a call of `named`.
 
     The name of a function, its docstring, annotations and decorators do not count: a function that
     a decorator has wrapped has the code of the wrapper.
 
     Args:
-        owner, named_owner: the classes of methods. Members that their code reads of one class must
-            be copies of those of the other.
+        owner, named_owner: the classes of methods. Members of one class that the code reads must be
+            copies of the members of the other.
     """
     return _Comparison(owner, named_owner).is_same(function, named)
 
 
 def is_comparable(code: CodeType) -> bool:
-    """Return whether copies of a function can be recognized by its code. They cannot if it has
-    variables of an enclosing function or class (`super()`), imports, or writes globals."""
+    """Return whether copies of a function can be recognized by its code. They cannot if the code
+    uses variables of an enclosing function or class (`super()`), imports, or writes globals."""
     return not code.co_freevars and not _named_by(code, _EFFECTS)
 
 
@@ -59,21 +59,21 @@ class _Comparison:
         if (function, named) in self.assumed:
             return True
         self.assumed.add((function, named))
-        code, variables, others = function.__code__, function.__globals__, named.__globals__
+        code, variables, targets = function.__code__, function.__globals__, named.__globals__
         return (
             is_comparable(code)
             and form(code) == form(named.__code__)
             and self._have_same_values(_defaults(function), _defaults(named))
             and all(
-                self._is_same_value(_global(variables, name), _global(others, name))
+                self._is_same_value(_global(variables, name), _global(targets, name))
                 for name in _named_by(code, _GLOBALS)
             )
             and all(map(self._has_member, _named_by(code, _ATTRIBUTES)))
         )
 
-    def _have_same_values(self, values: dict[Any, Any], others: dict[Any, Any]) -> bool:
-        return values.keys() == others.keys() and all(
-            self._is_same_value(value, others[key]) for key, value in values.items()
+    def _have_same_values(self, values: dict[Any, Any], named_values: dict[Any, Any]) -> bool:
+        return values.keys() == named_values.keys() and all(
+            self._is_same_value(value, named_values[key]) for key, value in values.items()
         )
 
     def _is_same_value(self, value: Any, other: Any) -> bool:
@@ -86,15 +86,15 @@ class _Comparison:
         return constant_form(value) == constant_form(other) and _is_constant(value)
 
     def _has_member(self, name: str) -> bool:
-        """Return whether both classes have the same code under a name, or none."""
+        """Return whether both classes have the same code under a name, or both have none."""
         value, other = (
             None if owner is None else behaviour(owner, name)
             for owner in (self.owner, self.named_owner)
         )
-        one, two = member(value), member(other)
-        if one is None or two is None:  # one that is not a function, or that only one class has
+        first, second = member(value), member(other)
+        if first is None or second is None:  # not functions, or only one class has the name
             return value is other
-        return one[0] == two[0] and self.is_same(one[1], two[1])
+        return first[0] == second[0] and self.is_same(first[1], second[1])
 
 
 def _global(variables: Mapping[str, Any], name: str) -> Any:
@@ -102,12 +102,12 @@ def _global(variables: Mapping[str, Any], name: str) -> Any:
 
 
 def _defaults(function: FunctionType) -> dict[Any, Any]:
-    """The defaults of parameters by place, and of keyword-only ones by name."""
+    """The defaults of positional parameters by index, and of keyword-only parameters by name."""
     return dict(enumerate(function.__defaults__ or ())) | (function.__kwdefaults__ or {})
 
 
 def _named_by(code: CodeType, instructions: Sequence[str]) -> set[str]:
-    """The names in these instructions of code, and of the functions in it."""
+    """The names that the given instructions use in a code object and in the functions inside it."""
     within = (instruction for inner in codes(code) for instruction in dis.get_instructions(inner))
     return {i.argval for i in within if i.opname in instructions}
 

@@ -29,7 +29,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Search:
-    """The search for copies of functions that some entries name."""
+    """A search for copies of the functions that entries name."""
 
     entries: Sequence[Composite]
     """The entries, in the order in which they are tried. Entries without `copies` have none."""
@@ -61,12 +61,12 @@ class Search:
             and form(named) == form(code)
             and _is_copy(function, target, owning)
         )
-        return tuple(dict.fromkeys(catching))  # an entry may name several of the same code
+        return tuple(dict.fromkeys(catching))  # an entry may name a code twice
 
     @cached_property
     def _named(self) -> dict[Shape, list[tuple[Composite, str, CodeType]]]:
-        """The functions that entries name, with the code of their files, by a key that is quickly
-        compared."""
+        """The functions that entries name, with the code in their files, by the code's `shape`,
+        which is quickly compared."""
         named: dict[Shape, list[tuple[Composite, str, CodeType]]] = {}
         for entry in self.entries:
             for target in entry.functions if entry.copies else ():
@@ -80,30 +80,30 @@ class Search:
 
 
 def _is_copy(function: FunctionType, target: str, owner: type | None) -> bool:
-    """Return whether a function is a copy of a named one with the same code, whose module is
-    imported for this."""
+    """Return whether a function is a copy of the function `target` with the same code. The module
+    of `target` is imported."""
     try:
         named = original_function(find_function(target))
     except UnusableFunctionError:
         return False
-    return isinstance(named, FunctionType) and is_copy(function, named, owner, _class_of(target))
+    return isinstance(named, FunctionType) and is_copy(function, named, owner, _find_class(target))
 
 
-def _class_of(target: str) -> type | None:
-    """The class of a method `package.module:Class.method`."""
+def _find_class(target: str) -> type | None:
+    """Find the class of a method `package.module:Class.method`."""
     owner, dot, _ = target.rpartition(".")
     value = find_function(owner) if dot and ":" in owner else None
     return value if isinstance(value, type) else None
 
 
 def is_in(module: str, packages: Iterable[str]) -> bool:
-    """Return whether a module is one of these packages, or in one."""
+    """Return whether a module is one of the packages, or inside one."""
     return f"{module}.".startswith(tuple(f"{package}." for package in packages))
 
 
 def _functions(module: ModuleType) -> Iterator[tuple[str, type | None, FunctionType]]:
-    """The functions of a module, and those of its classes with these, as they were before this
-    project replaced them."""
+    """The functions of a module, and those of its classes with their class, without replacements of
+    this project."""
     name, top = module.__name__, module.__name__.partition(".")[0]
     for path, value in list(vars(module).items()):
         if isinstance(value, FunctionType):

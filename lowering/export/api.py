@@ -2,7 +2,7 @@
 
     module, example inputs
         -> placeholders for every parameter, buffer, argument and optimizer state
-        -> the module's own Python runs on them: forward, loss.backward(), optimizer.step()
+        -> the module's Python code runs on them: forward, loss.backward(), optimizer.step()
         -> the recorded graph as StableHLO, cleaned, with names for inputs and outputs
 
 Nothing is executed and no weight is copied, because placeholders have shapes but no data.
@@ -29,8 +29,8 @@ from lowering.export.request import (
     check_arguments,
     check_may_decode,
     check_may_vary,
-    mesh_of,
-    target_of,
+    choose_target,
+    make_mesh,
 )
 from lowering.export.shardings import Form
 from lowering.export.varying_sizes import record_for_sizes
@@ -95,52 +95,52 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
     """Export a module's inference, its gradients, or a whole training step.
 
     Buffers and arguments that the module writes to are also outputs. Small tensors that it creates
-    become constants. Other threads must not build graphs during an export, because these
+    become constants. Other threads must not build graphs during an export, because these graphs
     would be recorded too.
 
     Args:
-        module: on any device, including `meta`. Its training mode is not changed. An
+        module: a module on any device, including `meta`. Its training mode is not changed. An
             `ExportedProgram` is accepted for inference.
         args: example arguments. Only shapes and dtypes of tensors are read. Other values become
             constants of the program.
         kwargs: example keyword arguments, treated in the same way.
         train: whether to export a training step. The module must return a scalar loss (a tensor, an
-            object with `.loss`, or a tuple that starts with it). The program returns the loss and
-            the gradient of every parameter that requires one.
+            object with `.loss`, or a tuple that starts with the loss). The program returns the loss
+            and the gradient of every parameter that requires a gradient.
         decode: whether to export generation with a causal language model of transformers: one
             program for a prompt and one for each further token, with a static cache as state. The
             arguments are those of `generate`: `args=(tokens,), kwargs={"max_length": 64}`, and
             `past_key_values` for a `KVCache`.
-        optimizer: makes an optimizer from parameters, such as `partial(torch.optim.AdamW,
-            lr=1e-3)`. The program then also returns the updated parameters and optimizer state.
-            Implies `train`.
+        optimizer: a function that makes an optimizer from parameters, such as
+            `partial(torch.optim.AdamW, lr=1e-3)`. The program then also returns the updated
+            parameters and optimizer state. Implies `train`.
         ops: composites to turn on, as in XLA_COMPOSITE_OP; by default the active ones, or all if
             none is active.
         decompositions: the decompositions to use, as in XLA_COMPOSITE_DECOMPOSITION, such as
-            `fast`; by default those that are active.
+            `fast`; by default the active decompositions.
         passes: functions from module to module that run on the result.
         share_decompositions: use one function for all equal decompositions. Otherwise each call
             gets its own function, which some consumers use to group operations.
         target: the consumer: `xla`, `cuda`, `iree`, `litert`, or `portable` for all of them.
-            Operations that it is known to lack are replaced; one that cannot be replaced is an
-            error. The decompositions `fast` and `small` are those that suit it; `cuda` is XLA on
-            NVIDIA's GPUs.
+            Operations that it is known to lack are replaced; an operation that cannot be replaced
+            is an error. The decompositions `fast` and `small` are chosen for the target. `cuda` is
+            XLA on NVIDIA's GPUs.
         portable: the same as `target="portable"`.
         mesh: devices that share the program: names and sizes of its axes, such as `{"data": 2,
             "model": 4}`, or a mesh of jax or torch_xla. Marks of torch_xla's `mark_sharding` on
             parameters, buffers, arguments and values inside the module are kept.
-        shardings: how inputs are divided, by pattern of their names: `{"*.weight": ("model",
+        shardings: the shardings of inputs, by pattern of their names: `{"*.weight": ("model",
             None)}` divides the first dimension of the parameters that match. `arg:0` is an
-            argument. Gradients, updated parameters and optimizer state are divided as their
-            parameters are.
+            argument. Gradients, updated parameters and optimizer state are divided like their
+            parameters.
         sharding_form: the form of shardings in the StableHLO: `gspmd` (`mhlo.sharding`, which both
             of XLA's partitioners read) or `shardy` (`sdy.sharding`).
         dynamic_shapes: dimensions of arguments whose size varies, as torch.export takes them:
             `{"x": {0: torch.export.Dim("batch", max=64)}}`, or a tuple with one item for each
             argument. The program then has `?` in its types, and takes all sizes of these
-            `dimensions`. An `ExportedProgram` has its own. Dynamic shapes need the frontend `fx`.
-            Where a size may be 1, a program whose inputs have up to 1 GiB also runs once on the
-            CPU, to check its results.
+            `dimensions`. An `ExportedProgram` has its own dynamic shapes. Dynamic shapes need the
+            frontend `fx`. If a size may be 1, a program whose inputs have up to 1 GiB also runs
+            once on the CPU, to check its results.
         frontend: the recorder of the program: `xla` (torch_xla), or `fx` (PyTorch and JAX alone).
             By default torch_xla if it is installed. A process has one frontend.
 
@@ -149,14 +149,14 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
 
     Raises:
         ExportError: the loss is not a scalar, the module reads values while it runs, it computes
-            with a large tensor that is not an input, a sharding does not fit, or it is a different
-            program at different sizes.
+            with a large tensor that is not an input, a sharding does not fit, or the module is a
+            different program at different sizes.
     """
     train = train or optimizer is not None
     if decode:
         check_may_decode(train=train, varies=dynamic_shapes is not None)
-    devices = mesh_of(mesh, shardings, sharding_form)
-    target = target_of(target, portable)
+    devices = make_mesh(mesh, shardings, sharding_form)
+    target = choose_target(target, portable)
     every = [*passes, *(() if target is None else target_passes(target))]
     check_arguments(module, args, kwargs, ops, passes, train=train, optimizer=optimizer)
     call = generation_call(module, *args, **(kwargs or {})) if decode else None
@@ -198,11 +198,11 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
 
 
 def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool) -> Program:
-    """The program of a request, after these passes.
+    """Record the program of a request, and run passes on it.
 
     Raises:
-        RefusedOperationError: a pass refuses an operation. The error names the line that it comes
-            from, for which the module is recorded again with locations.
+        RefusedOperationError: a pass refuses an operation. The error names the line that the
+            operation comes from, for which the module is recorded again with locations.
     """
     program = record(request)
     try:
@@ -215,8 +215,8 @@ def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decomposition
 def _with_source(
     error: RefusedOperationError, request: ExportRequest, passes: Sequence[Pass]
 ) -> RefusedOperationError:
-    """The refusal of such an operation in the same module, recorded again with locations. Where
-    that is not possible, it is the same refusal."""
+    """Record the module again with locations, and return the refusal of the same operation, which
+    names its source. Return `error` if that fails."""
     try:
         with request.frontend.recording.located():
             run_passes(record(request, located=True).module, passes)
@@ -224,14 +224,14 @@ def _with_source(
         for refusal in (first, *first.others):
             if refusal.operation == error.operation and refusal.source:
                 return refusal
-    except Exception:  # whatever a search for the source meets, the refusal stays what it is
+    except Exception:  # an error of the search does not replace the refusal
         return error
     return error
 
 
 @contextmanager
 def progress(description: str) -> Iterator[Callable[[str], None]]:
-    """Show the current step on a terminal, first this one, and nothing elsewhere."""
+    """Show the current step on a terminal, first `description`. Show nothing without a terminal."""
     if not sys.stderr.isatty() or find_spec("rich") is None:
         yield lambda description: None
         return

@@ -1,4 +1,4 @@
-"""Values of a program's inputs: tensors of torch, arrays of numpy or jax, as numpy has them."""
+"""Values of a program's inputs (tensors of torch, arrays of numpy or jax) as numpy arrays."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from lowering.stablehlo.dtypes import numpy_dtype
 
 
 def array(name: str, value: Any) -> Any:
-    """The value of an input as a numpy array, or as the jax array that it is."""
+    """The value of an input as a numpy array; a jax array is returned unchanged."""
     if isinstance(value, bool | int | float | complex):
         return np.asarray(value)
     check_array(name, value)
@@ -36,7 +36,7 @@ def kept_arrays(inputs: Iterable[Value]) -> dict[str, Any]:
 
 
 def check_array(name: str, value: Any) -> None:
-    """Raise if a value is not an array at all."""
+    """Raise `ProgramError` if a value is not an array."""
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         raise ProgramError(
             f"the value of {name} must be a torch tensor, a numpy array or a jax array, not"
@@ -45,7 +45,7 @@ def check_array(name: str, value: Any) -> None:
 
 
 def check_type(value: Value, actual: Any) -> None:
-    """Raise if an array has another shape or dtype than the input."""
+    """Raise `ProgramError` if an array has another shape or dtype than the input."""
     check_array(value.name, actual)
     if tuple(actual.shape) != value.shape:
         raise ProgramError(
@@ -58,12 +58,12 @@ def check_type(value: Value, actual: Any) -> None:
 
 
 def dtype_name(value: Any) -> str:
-    """The name of an array's dtype, in which PyTorch and numpy agree."""
+    """The name of an array's dtype, which is the same in PyTorch and numpy."""
     return str(getattr(value.dtype, "name", value.dtype)).removeprefix("torch.")
 
 
 def _numpy(tensor: Any) -> Any:
-    """A torch tensor as numpy. Types that numpy has from ml_dtypes are passed bit by bit."""
+    """A torch tensor as numpy. The bits of ml_dtypes types are reinterpreted."""
     import ml_dtypes
 
     dtype = getattr(ml_dtypes, dtype_name(tensor), None)

@@ -1,4 +1,4 @@
-"""The tensors of a cache of keys and values, as buffers of the model that is recorded with it."""
+"""The tensors of a cache of keys and values, as buffers of the recorded model."""
 
 import copy
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import torch
 
 ATTRIBUTE = "cache"
-"""The name of the model's submodule that has them."""
+"""The name of the model's submodule that holds the tensors."""
 
 
 class CacheTensors(torch.nn.Module):
-    """The tensors of a cache, under the names that they have in it, such as `layers.0.keys`. They
+    """The tensors of a cache, under their names in the cache, such as `layers.0.keys`. The tensors
     have shapes and no values."""
 
     def __init__(self, cache: Any) -> None:
@@ -26,7 +26,7 @@ class CacheTensors(torch.nn.Module):
             self.layers.append(part)
 
     def put_in(self, cache: Any, device: torch.device) -> Any:
-        """A copy of the cache that has these tensors, which are on the device."""
+        """A copy of the cache with the tensors of this module, which are on `device`."""
         filled = copy.copy(cache)
         filled.layers = [copy.copy(layer) for layer in cache.layers]
         for layer, part in zip(filled.layers, self.layers, strict=True):

@@ -29,11 +29,11 @@ _TIED = "composites.saved_as"
 
 
 def write(state: State, values: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
-    """Write a state to a folder: whole, or not at all.
+    """Write a state to a folder, completely or not at all.
 
     Args:
-        state: what to write.
-        values: its tensors as numpy arrays.
+        state: the state to write.
+        values: the tensors of the state as numpy arrays.
         folder: created if missing; an existing checkpoint is replaced.
 
     Raises:
@@ -54,10 +54,10 @@ def write(state: State, values: Mapping[str, Any], folder: str | os.PathLike[str
 
 
 def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> State:
-    """Read what `write` wrote.
+    """Read a folder that `write` wrote.
 
     Raises:
-        ProgramError: there is no checkpoint, it is damaged, or it is not one of this program.
+        ProgramError: the checkpoint is missing, damaged, or of another program.
     """
     path = folder_path(folder)
     model, header = read_tensors(path / MODEL)
@@ -74,12 +74,12 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> State:
             " weights from elsewhere to init"
         )
     weights = first_weights(inputs, values)
-    others = {name: value for name, value in model.items() if name not in saved_as}
-    return State(weights.values, saved_as, others)
+    unread = {name: value for name, value in model.items() if name not in saved_as}
+    return State(weights.values, saved_as, unread)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arrays of a file of safetensors by name, and its header.
+    """The arrays of a safetensors file by name, and its header.
 
     Raises:
         ProgramError: the file cannot be read, or is damaged.
@@ -112,7 +112,7 @@ def _safetensors(part: str = "") -> Any:
 
 
 def safetensors_file(tensors: Mapping[str, Any], header: Mapping[str, str] | None = None) -> bytes:
-    """The content of a file of safetensors with these arrays.
+    """The content of a safetensors file with `tensors`.
 
     Raises:
         MissingPackageError: safetensors is not installed.

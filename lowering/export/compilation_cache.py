@@ -1,4 +1,4 @@
-"""jax's cache of compiled programs on disk, in a folder of the caller's."""
+"""jax's cache of compiled programs on disk, in a folder that the caller names."""
 
 import os
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ _EVERYTHING = {
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": 0,
 }
-"""The settings of jax's cache. By default jax keeps what took a second to compile."""
+"""The settings of jax's cache. By default jax keeps only programs that took a second to compile."""
 
 
 @contextmanager
 def cached_in(folder: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Programs that are compiled meanwhile come from this folder, or are put there.
+    """A context in which compiled programs are read from a folder, or written to it.
 
-    jax's settings belong to the process: other threads that compile at this time use the folder
-    too. They are put back in the end. Without a folder, jax's own settings apply, such as
+    jax's settings belong to the process: other threads that compile in the meantime use the folder
+    too. The settings are restored in the end. Without a folder, jax's own settings apply, such as
     JAX_COMPILATION_CACHE_DIR.
     """
     if folder is None:

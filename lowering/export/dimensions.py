@@ -1,4 +1,4 @@
-"""Dimensions of inputs and outputs whose size varies. Needs no torch.
+"""Dimensions of inputs and outputs whose size varies. This module does not need torch.
 
 dimensions batch (1 to 64), seq (2 or more)
 input  arg:0  ("batch", "seq", 768)
@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from composites.errors import ProgramError, did_you_mean
 
 Shape: TypeAlias = tuple[int | str, ...]
-"""Sizes, or for those that vary how they follow from the dimensions, such as `batch` and
-`2*batch*seq + 1`. A `?` follows from the program alone."""
+"""Sizes: integers, or expressions of the dimensions for sizes that vary, such as `batch` and
+`2*batch*seq + 1`. A `?` is a size that only the program determines."""
 
 UNKNOWN = "?"
 _SIGNS = re.compile(r"( [+-] )")
@@ -28,7 +28,7 @@ class Dimension:
     name: str
     min: int
     max: int | None
-    """The largest size; None if there is no largest one."""
+    """The largest size; None if sizes are unbounded."""
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -38,18 +38,18 @@ class Dimension:
 
     @property
     def range(self) -> str:
-        """The sizes that it can have, for messages."""
+        """The possible sizes, for messages."""
         return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
 
     def size_above(self, size: int) -> int:
-        """A size of at least 3 that is above another one, if it can have one."""
+        """A size of at least 3 that is above `size`, if the dimension can have such a size."""
         return self.max if self.max is not None and self.max < 3 else max(self.min, size + 1, 3)
 
     def check(self, size: Any) -> int:
-        """A size as an integer.
+        """Return a size as an integer.
 
         Raises:
-            ProgramError: the dimension cannot have it.
+            ProgramError: the dimension cannot have the size.
         """
         if isinstance(size, bool) or not isinstance(size, int):
             raise ProgramError(f"the size of {self.name} must be an integer, not {size!r}")
@@ -61,8 +61,8 @@ class Dimension:
         return size
 
 
-def shape_of(sizes: Sequence[Any]) -> Shape:
-    """Sizes as `Shape` writes them: integers, or expressions."""
+def symbolic_shape(sizes: Sequence[Any]) -> Shape:
+    """Sizes in the form of `Shape`: integers, or expressions."""
     return tuple(
         size if isinstance(size, int) else text if is_expression(text := str(size)) else UNKNOWN
         for size in sizes
@@ -70,7 +70,7 @@ def shape_of(sizes: Sequence[Any]) -> Shape:
 
 
 def is_expression(text: str) -> bool:
-    """Return whether `Shape` would write a text like this for a size that varies."""
+    """Return whether a text is an expression for a size that varies, as in `Shape`."""
     return text == UNKNOWN or all(
         factor.isidentifier() or (factor.isascii() and factor.isdigit() and len(factor) < 19)
         for _, factors in _terms(text)
@@ -87,14 +87,14 @@ def names_in(shape: Shape) -> set[str]:
 
 def _terms(text: str) -> list[tuple[int, list[str]]]:
     """The sign and the factors of each term of an expression."""
-    first, *rest = _SIGNS.split(text.removeprefix("-"))
-    others = zip(rest[::2], rest[1::2], strict=True)
-    pairs = [("-" if text.startswith("-") else "+", first), *others]
+    first, *parts = _SIGNS.split(text.removeprefix("-"))
+    following = zip(parts[::2], parts[1::2], strict=True)
+    pairs = [("-" if text.startswith("-") else "+", first), *following]
     return [(-1 if "-" in sign else 1, term.split("*")) for sign, term in pairs]
 
 
 def evaluated(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """A shape at one size of each dimension; it has no `?`.
+    """A shape at one size of each dimension. The shape has no `?`.
 
     Raises:
         ProgramError: a size would be negative.
@@ -114,30 +114,30 @@ def _evaluated(text: str, sizes: Mapping[str, int]) -> int:
 
 
 def checked_sizes(dimensions: Sequence[Dimension], sizes: Mapping[str, Any]) -> dict[str, int]:
-    """One size for each dimension, from the caller's sizes.
+    """Check the caller's sizes, and return one size for each dimension.
 
     Raises:
-        ProgramError: one is missing, unknown, or one that the dimension cannot have.
+        ProgramError: a size is missing, unknown, or not possible for the dimension.
     """
-    known = [dimension.name for dimension in dimensions]
+    names = [dimension.name for dimension in dimensions]
     for name in sizes:
-        if name not in known:
+        if name not in names:
             raise ProgramError(
-                f"the program has no dimension {name!r}{did_you_mean(name, known)}; it has:"
-                f" {', '.join(known) or 'none that varies'}"
+                f"the program has no dimension {name!r}{did_you_mean(name, names)}; it has:"
+                f" {', '.join(names) or 'none that varies'}"
             )
-    missing = [name for name in known if name not in sizes]
+    missing = [name for name in names if name not in sizes]
     if missing:
         raise ProgramError(f"sizes are missing: {', '.join(missing)}")
     return {dimension.name: dimension.check(sizes[dimension.name]) for dimension in dimensions}
 
 
-def sizes_of(
+def infer_sizes(
     dimensions: Sequence[Dimension],
     inputs: Sequence[tuple[str, Shape]],
     shapes: Sequence[tuple[int, ...]],
 ) -> dict[str, int]:
-    """The size of each dimension, from the arrays that a program is called with.
+    """Infer the size of each dimension from the arrays that a program is called with.
 
     Args:
         inputs: names and shapes of the program's inputs.
@@ -147,7 +147,7 @@ def sizes_of(
         ProgramError: an array has another rank or size than its input.
     """
     names = {dimension.name for dimension in dimensions}
-    known: dict[str, int] = {}
+    actual_sizes: dict[str, int] = {}
     for (name, shape), fixed in zip(inputs, shapes, strict=True):
         if len(shape) != len(fixed):
             raise ProgramError(
@@ -155,8 +155,8 @@ def sizes_of(
             )
         for size, actual in zip(shape, fixed, strict=True):
             if isinstance(size, str) and size in names:
-                known.setdefault(size, actual)
-    sizes = checked_sizes(dimensions, known)
+                actual_sizes.setdefault(size, actual)
+    sizes = checked_sizes(dimensions, actual_sizes)
     for (name, shape), fixed in zip(inputs, shapes, strict=True):
         if evaluated(shape, sizes) != fixed:
             at = ", ".join(f"{key}={size}" for key, size in sizes.items())
@@ -167,5 +167,5 @@ def sizes_of(
 
 
 def written(shape: Shape) -> str:
-    """A shape for messages."""
+    """The text of a shape for messages."""
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

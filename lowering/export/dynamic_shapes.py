@@ -1,4 +1,4 @@
-"""Arguments whose dimensions vary, as torch.export describes them, and at which sizes to record.
+"""Arguments whose dimensions vary, in the form of torch.export, and the sizes to record at.
 
 dynamic_shapes={"x": {0: Dim("batch", max=64)}}
     =>  the dimension batch, and calls with batch = 5, 3, 7
@@ -18,7 +18,7 @@ from composites.torch_internals import pytree
 from lowering.export.dimensions import Dimension
 
 Size = Callable[[Mapping[str, int]], int]
-"""A size, from that of each dimension."""
+"""A function from the size of each dimension to a size."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ def dynamic_arguments(
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
 ) -> DynamicArguments | None:
-    """The arguments with dimensions that vary; None if no dimension does.
+    """The arguments with dimensions that vary; None if no dimension varies.
 
     Args:
-        dynamic_shapes: as torch.export takes it, or None. An ExportedProgram has its own.
+        dynamic_shapes: as in torch.export, or None. An ExportedProgram has its own.
 
     Raises:
-        ExportError: it does not fit the arguments.
+        ExportError: `dynamic_shapes` does not fit the arguments.
     """
     if isinstance(module, torch.export.ExportedProgram):
         if dynamic_shapes is not None:
@@ -63,7 +63,7 @@ def dynamic_arguments(
                 "an ExportedProgram has its dynamic shapes already; leave out dynamic_shapes, or"
                 " pass the module itself"
             )
-        return _of_program(module, args, kwargs)
+        return _program_arguments(module, args, kwargs)
     if not dynamic_shapes:
         return None
     if isinstance(dynamic_shapes, list | tuple):
@@ -81,10 +81,10 @@ class _SpecReader:
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self.args, self.kwargs = tuple(args), dict(kwargs)
         leaves = pytree.tree_leaves((self.args, self.kwargs))
-        # One tensor may be passed twice; each place has a number.
-        self.places: dict[int, list[int]] = {}
+        # The numbers of the leaves, by tensor: one tensor may be passed twice.
+        self.numbers: dict[int, list[int]] = {}
         for number, leaf in enumerate(leaves):
-            self.places.setdefault(id(leaf), []).append(number)
+            self.numbers.setdefault(id(leaf), []).append(number)
         self.dims: dict[str, Any] = {}
         self.sizes: dict[int, dict[int, Size]] = {}
 
@@ -98,7 +98,7 @@ class _SpecReader:
         return DynamicArguments(self.args, self.kwargs, dimensions, self.sizes)
 
     def read(self, name: str, value: Any, spec: Any) -> None:
-        """Read the specification of an argument, or of all of them, which have no name."""
+        """Read the specification of an argument, or of all arguments if `name` is empty."""
         if spec is None:
             return
         parts, described = _parts(value), _parts(spec)
@@ -121,20 +121,20 @@ class _SpecReader:
                 f" {len(parts)}"
             )
         for key, inner in described.items():
-            place = key
+            index = key
             if isinstance(value, torch.Tensor) and isinstance(key, int) and key < 0:
-                place += value.dim()
-            if place not in parts:
+                index += value.dim()
+            if index not in parts:
                 names = " or ".join(map(repr, parts))
                 count = f"{len(parts)} {noun}{'' if len(parts) == 1 else 's'}"
                 raise ExportError(
                     f"dynamic_shapes: {owner} has {count}, and no {noun} {key!r}; write {names}"
                 )
             if isinstance(value, torch.Tensor):
-                size = self._size(f"dimension {key} of {owner}", inner, parts[place])
+                size = self._size(f"dimension {key} of {owner}", inner, parts[index])
                 if size is not None:
-                    for number in self.places[id(value)]:
-                        self.sizes.setdefault(number, {})[place] = size
+                    for number in self.numbers[id(value)]:
+                        self.sizes.setdefault(number, {})[index] = size
             else:
                 self.read(f"{name}[{key!r}]" if name else self._named(key), parts[key], inner)
 
@@ -145,23 +145,23 @@ class _SpecReader:
         count = len(self.args)
         return f"argument {argument}" if argument < count else [*self.kwargs][argument - count]
 
-    def _size(self, place: str, dim: Any, actual: int) -> Size | None:
+    def _size(self, label: str, dim: Any, actual: int) -> Size | None:
         if dim is None or dim == Dim.STATIC:
             return None
         if isinstance(dim, int):
             if dim != actual:
-                raise ExportError(f"dynamic_shapes: {place} is {actual}, not {dim}")
+                raise ExportError(f"dynamic_shapes: {label} is {actual}, not {dim}")
             return None
         if not isinstance(dim, Dim):
             raise ExportError(
-                f"dynamic_shapes: {place} must be a named dimension, as in torch.export.Dim("
+                f"dynamic_shapes: {label} must be a named dimension, as in torch.export.Dim("
                 f"'batch'), not {dim!r}; dimensions of one name are equal, and hints such as"
                 " Dim.AUTO do not say which are"
             )
-        root = getattr(dim, "root", dim)  # of `2*batch` it is `batch`
+        root = getattr(dim, "root", dim)  # the root of `2*batch` is `batch`
         name = root.__name__
-        known = self.dims.setdefault(name, root)
-        if (known.min, known.max) != (root.min, root.max):
+        first = self.dims.setdefault(name, root)
+        if (first.min, first.max) != (root.min, root.max):
             raise ExportError(f"dynamic_shapes: {name} has two ranges; use one Dim for both")
         if root is dim:
             return itemgetter(name)
@@ -170,7 +170,7 @@ class _SpecReader:
 
 
 def _parts(value: Any) -> Mapping[Any, Any] | None:
-    """The sizes of a tensor, the items of a list, or those of a mapping; None for others."""
+    """The sizes of a tensor, or the items of a list or mapping; None for other values."""
     if isinstance(value, torch.Tensor):
         return dict(enumerate(value.shape))
     if isinstance(value, Mapping):
@@ -181,7 +181,7 @@ def _parts(value: Any) -> Mapping[Any, Any] | None:
 def _by_name(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Arguments by the names that `forward` gives them. `*args` are a tuple, as in torch.export."""
+    """Arguments by the names of `forward`'s parameters. `*args` is a tuple, as in torch.export."""
     bound = inspect.signature(module.forward).bind_partial(*args, **kwargs)
     named: dict[str, Any] = {}
     for name, value in bound.arguments.items():
@@ -202,7 +202,7 @@ def _bound(largest: Any) -> int | None:
 # ---- exported programs ----
 
 
-def _of_program(
+def _program_arguments(
     program: torch.export.ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> DynamicArguments | None:
     """The varying dimensions of an exported program, with the names that PyTorch gave them."""

@@ -1,4 +1,4 @@
-"""Inputs to run a saved program with: given ones, those of its folder, and made ones."""
+"""Inputs to run a saved program with: the caller's arrays, saved arrays, and made arrays."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,13 +14,13 @@ from lowering.stablehlo.comparison.inputs import typical_inputs
 
 
 def example_inputs(program: Program, folder: Path, arrays: Mapping[str, Any]) -> list[Any]:
-    """An array for each input of a program, of its folder and of arrays by names of inputs.
+    """An array for each input of a program. `arrays`, by names of inputs, override the others.
 
-    Weights are those of the folder, if it has some, and otherwise small random numbers. State of an
-    optimizer is zero. The batch is random: integers that are indices are in range.
+    Weights come from the folder, if it has weights, and are otherwise small random numbers. State
+    of an optimizer is zero. The batch is random; integers that are used as indices are in range.
 
     Raises:
-        ProgramError: there is no input of a given name.
+        ProgramError: the program has no input of a name in `arrays`.
         RunError: sizes of the program vary.
     """
     names = [value.name for value in program.inputs]

@@ -15,25 +15,25 @@ def write_folder(
     required: Collection[str] = (),
     allowed: Collection[str] = (),
 ) -> None:
-    """Make a folder of these files: whole, or not at all. If it exists, it must be empty, or have
-    only such content.
+    """Write a folder of files, completely or not at all. An existing folder must be empty, or hold
+    only the same kind of content.
 
     Args:
-        content: a noun for the messages.
-        required: names that each such folder has; those of folders end in "/".
-        allowed: names that it may have beside them.
+        content: a noun for the kind of content, for messages.
+        required: names that each folder of this kind has; names of folders end in "/".
+        allowed: further names that the folder may have.
 
     Raises:
-        ProgramError: the folder has something else, or cannot be written.
+        ProgramError: the folder holds something else, or cannot be written.
     """
 
     def check(names: Sequence[str]) -> None:
-        others = [name for name in names if name not in (*required, *allowed)]
+        foreign = [name for name in names if name not in (*required, *allowed)]
         missing = [name for name in required if name not in names]
-        if names and (others or missing):
-            there = f"{', '.join(names[:5])}{', …' if names[5:] else ''}"
+        if names and (foreign or missing):
+            listed = f"{', '.join(names[:5])}{', …' if names[5:] else ''}"
             raise ProgramError(
-                f"{folder} contains something other than {content} ({there}); nothing is written."
+                f"{folder} contains something other than {content} ({listed}); nothing is written."
                 " Name another folder, or a new one inside it"
             )
 
@@ -52,7 +52,7 @@ def read_file(path: Path) -> bytes:
 
 
 def folder_path(folder: str | os.PathLike[str]) -> Path:
-    """The path, where it is one that a folder can have."""
+    """The path of a folder, after a check that it is a valid path."""
     try:
         path = Path(folder)
         usable = b"\0" not in os.fsencode(path)

@@ -1,11 +1,11 @@
-"""The two programs of a language model that generates. Needs no torch.
+"""The two programs of a language model for generation. This module does not need torch.
 
-On disk they are a folder:
+On disk, the programs are a folder:
 
 | file | content |
 |---|---|
 | `generation.json` | the maximal length, and the folder of each program |
-| `prefill/`, `decode/` | a program each; see `program` |
+| `prefill/`, `decode/` | one program each; see `program` |
 """
 
 import json
@@ -27,8 +27,8 @@ PARTS = ("prefill", "decode")
 TOKENS, LOGITS = "kwarg:input_ids", "out:logits"
 
 Call: TypeAlias = Callable[..., tuple[Mapping[str, Any], Any]]
-"""A program that is called with a state and `input_ids`, and returns its results by name and the
-next state: a `Step`, or what runs it elsewhere."""
+"""A function of a state and `input_ids` that returns results by name and the next state: a `Step`,
+or a function that runs the program on another consumer."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class GenerationPrograms:
     """
 
     prefill: Program
-    """Takes a prompt."""
+    """The program that takes a prompt."""
     decode: Program
-    """Takes the next token."""
+    """The program that takes the next token."""
     max_length: int
     """The number of tokens that the cache holds."""
 
@@ -60,14 +60,14 @@ class GenerationPrograms:
             )
 
     def generate(self, prefill: Call, decode: Call, state: Any, prompt: Any) -> Any:
-        """The prompt and the tokens that follow, as a numpy array of shape (batch, max_length).
-        Each is the one with the largest logit.
+        """Generate tokens, and return the prompt and the new tokens as a numpy array of shape
+        (batch, max_length). Each new token has the largest logit.
 
         Args:
             prefill: the step that `self.prefill.compile()` returns.
             decode: the step that `self.decode.compile()` returns.
             state: the state that `prefill.init` returns.
-            prompt: tokens of shape (batch, length). If its length is not that of the export,
+            prompt: tokens of shape (batch, length). If the length differs from that of the export,
                 `decode` reads the tokens that do not fit `prefill`.
 
         Raises:
@@ -104,12 +104,12 @@ class GenerationPrograms:
         portable: str | None = None,
         weights: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write both programs to a folder: whole, or not at all.
+        """Write both programs to a folder, completely or not at all.
 
-        The arguments are those of `Program.save`. Weights are written once, in `prefill/`.
+        For the arguments see `Program.save`. Weights are written once, in `prefill/`.
 
         Raises:
-            ProgramError: as `Program.save`.
+            ProgramError: see `Program.save`.
         """
         files = {
             **_under("prefill", self.prefill.files(portable=portable, weights=weights)),
@@ -124,10 +124,10 @@ class GenerationPrograms:
     def load(
         cls, folder: str | os.PathLike[str], *, limits: Limits | None = None
     ) -> "GenerationPrograms":
-        """Read the folder that `save` wrote. The arguments are those of `Program.load`.
+        """Read a folder that `save` wrote. For the arguments see `Program.load`.
 
         Raises:
-            ProgramError: the folder has no programs, or one of them is damaged.
+            ProgramError: the folder has no programs, or a program is damaged.
         """
         path = folder_path(folder)
         content = read_file(path / GENERATION)

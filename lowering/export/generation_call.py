@@ -1,9 +1,9 @@
-"""A causal language model of transformers, to be recorded with a static cache.
+"""A causal language model of transformers, prepared to be recorded with a static cache.
 
-a model, and a prompt and a length as `generate` takes them
-    -> `generation_call`: both, checked
-    -> `with_cache`: for a while the model has the cache's tensors as buffers; a call takes only the
-    tokens, and returns the logits of the last one
+a model, and the arguments of `generate`
+    -> `generation_call`: the checked prompt, maximal length and cache
+    -> `with_cache`: a context in which the model has the cache's tensors as buffers, takes only
+    tokens, and returns the logits of the last token
 """
 
 import copy
@@ -24,7 +24,7 @@ from lowering.export.tracing import nothing_kept, trace_inference
 def generation_call(
     model: Any,
     input_ids: Any = None,
-    *others: Any,
+    *further: Any,
     max_length: Any = None,
     past_key_values: Any = None,
     **options: Any,
@@ -43,7 +43,7 @@ def generation_call(
             f" no encoder; {type(model).__name__} is not one"
         )
     is_prompt = isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2
-    if others or options or not is_prompt:
+    if further or options or not is_prompt:
         raise ExportError(
             "with decode=True, the arguments are those of generate: tokens of shape (batch, length)"
             " and max_length, as in export(model, (tokens,), {'max_length': 64}, decode=True), and"
@@ -88,8 +88,8 @@ def with_cache(
     tensors = CacheTensors(cache)
 
     def add_cache(_: Any, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        placed = tensors.put_in(cache, kwargs["input_ids"].device)
-        return args, {**kwargs, **_options(model, placed)}
+        filled = tensors.put_in(cache, kwargs["input_ids"].device)
+        return args, {**kwargs, **_options(model, filled)}
 
     def last_logits(_: Any, __: Any, output: Any) -> dict[str, torch.Tensor]:
         return {"logits": output.logits[:, -1:]}
@@ -106,8 +106,8 @@ def with_cache(
 
 
 def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen: Any) -> Any:
-    """A static cache whose tensors have their shapes, which a recording of the prompt shows: as the
-    chosen one, or one that fits the model's attention."""
+    """A static cache whose tensors have shapes, which a recording of the prompt determines: a copy
+    of the chosen cache, or a cache that fits the model's attention."""
     from transformers.cache_utils import StaticCache, StaticLayer
 
     from composites.operators.transformers_attention import NAME, asks_for_masks
@@ -127,7 +127,7 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen
                 f"{name} has layers of linear attention, whose state decode=True cannot export"
             )
         # A sliding layer computes its positions in Python, and rolls its tensors once it is full.
-        # In a layer of the whole length, masks alone say what is in the window.
+        # In a layer of the full length, only masks determine the window.
         cache.layers = [
             StaticLayer(max_length)
             if getattr(layer, "is_sliding", False) and not isinstance(layer, CacheLayer)
@@ -139,7 +139,7 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen
             trace_inference(request.frontend, model, (), call)
     except ExportError:
         raise
-    except Exception as error:  # the model's own
+    except Exception as error:  # of the model's own code
         raise ExportError(
             f"decode=True needs the static cache of transformers, with which {name} does not run:"
             f" {type(error).__name__}: {error}"
@@ -148,7 +148,7 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen
 
 
 def _options(model: Any, cache: Any) -> dict[str, Any]:
-    """The arguments of a model beside the tokens."""
+    """The arguments of a model besides the tokens."""
     options = {"past_key_values": cache, "use_cache": True, "return_dict": True}
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         options["logits_to_keep"] = 1

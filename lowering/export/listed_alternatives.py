@@ -2,8 +2,8 @@
 
 A function of JAX is lowered from the operands and attributes that a composite holds, without torch.
 The operands of a derived backward are the gradients of results, then the values that the entry
-saves. An alternative takes it if its conditions hold for the operands of the forward, so that it
-takes the same calls forward and backward. The saved values are part of the composite's contract.
+saves. The conditions of an alternative are checked for the operands of the forward, so that it
+takes the same calls forward and backward. Saved values are part of the composite's contract.
 """
 
 import ast
@@ -26,7 +26,7 @@ from lowering.stablehlo.dtypes import shape_and_element_type, static_tensor
 from lowering.stablehlo.kernels import Candidates
 
 CPU = "cpu"
-"""The platform that alternatives were made for, except those with `only_for`."""
+"""The platform of alternatives without `only_for`."""
 
 GRADIENT = "grad_output"
 
@@ -36,27 +36,28 @@ class _Refused(Exception):
 
 
 def listed_alternatives(platform: str) -> Candidates:
-    """The alternatives that are faster than the decomposition of a call, in their order.
+    """The alternatives that are faster than a call's decomposition, in the order of registries.
 
     Args:
-        platform: where the program runs: `cpu` or `cuda`.
+        platform: the platform that runs the program: `cpu` or `cuda`.
 
     Raises:
-        RegistryError: a registry file that the user has named is wrong.
+        RegistryError: a registry file that the user has named is invalid.
     """
     target = "" if platform == CPU else platform
-    listed = [each for each in fast_kernels() if each.kernel.suits(target)]
+    suitable = [listed for listed in fast_kernels() if listed.kernel.suits(target)]
 
     def candidates(call: Signature) -> Sequence[Candidate]:
         by_key: dict[object, Candidate] = {}
-        for each in listed:
-            derived = each.entry.derives and call.name == each.entry.backward_name
-            if derived and each.kernel.backward is None and not each.kernel.derives:
-                continue  # the backward is that of the entry
-            if derived or call.name == each.entry.composite_name:
+        for listed in suitable:
+            entry, kernel = listed.entry, listed.kernel
+            derived = entry.derives and call.name == entry.backward_name
+            if derived and kernel.backward is None and not kernel.derives:
+                continue  # the entry has the backward
+            if derived or call.name == entry.composite_name:
                 # Entries that produce one composite have the same alternatives.
-                key = each.entry.version, each.kernel.name, each.kernel.when
-                by_key.setdefault(key, _candidate(each, call, derived))
+                key = entry.version, kernel.name, kernel.when
+                by_key.setdefault(key, _candidate(listed, call, derived))
         return list(by_key.values())
 
     return candidates
@@ -69,7 +70,7 @@ def _candidate(listed: ListedKernel, call: Signature, derived: bool) -> Candidat
         return Candidate(
             listed.name, refusal=str(refused), listed_as=listed.name, is_alternative=True
         )
-    function.__name__ = listed.name  # what messages call it
+    function.__name__ = listed.name  # the name in messages
     return Candidate(function, listed_as=listed.name, is_alternative=True)
 
 
@@ -92,10 +93,10 @@ def _function(listed: ListedKernel, call: Signature, derived: bool) -> Callable[
     _check_names(listed, held)
     attributes = call.python_attributes()
     arguments = {argument: attributes.get(name) for argument, name in held.items()}
-    places = _places_of_saved(listed, names, call) if derived else _places(names, call)
-    taken = _TakenCall(listed, names, places, arguments, call)
-    taken.check_conditions()
-    return taken.gradients() if derived else taken.results()
+    positions = _saved_positions(listed, names, call) if derived else _positions(names, call)
+    bound = _BoundCall(listed, names, positions, arguments, call)
+    bound.check_conditions()
+    return bound.gradients() if derived else bound.results()
 
 
 def _operand_names(listed: ListedKernel, held: Collection[str]) -> tuple[str, ...]:
@@ -119,9 +120,9 @@ def _operand_names(listed: ListedKernel, held: Collection[str]) -> tuple[str, ..
 
 
 def _check_names(listed: ListedKernel, held: Collection[str]) -> None:
-    """A program that is exported calls the alternative by position, where names are free. A step
-    knows the composite's attributes by name, and an argument that it could not pass would have its
-    default."""
+    """Check that the alternative's function has a parameter for each attribute. An exported program
+    calls the function by position, so that names are free. A step passes attributes by name, and an
+    argument that it cannot pass would keep its default."""
     decomposition = listed.kernel.forward
     if decomposition is None:
         return
@@ -149,48 +150,48 @@ def _parameters(
 
 
 def _local(name: str) -> str:
-    """`result.1` as a parameter names it."""
+    """The parameter name of a saved value, such as `result_1` for `result.1`."""
     return name.replace(".", "_")
 
 
-# ---- which operand of the composite is what ----
+# ---- meanings of the composite's operands ----
 
 
-def _places(names: Sequence[str], call: Signature) -> dict[str, int]:
-    """The positions of the operands that a call has. No operand follows an absent one."""
+def _positions(names: Sequence[str], call: Signature) -> dict[str, int]:
+    """The positions of the operands that a call has. No operand follows an absent operand."""
     if len(call.operands) > len(names):
         raise _Refused(f"takes {', '.join(names)}, and not {len(call.operands)} operands")
-    return {name: place for place, name in enumerate(names[: len(call.operands)])}
+    return {name: position for position, name in enumerate(names[: len(call.operands)])}
 
 
-def _places_of_saved(listed: ListedKernel, names: Sequence[str], call: Signature) -> dict[str, int]:
-    """The places of gradients and of saved values among the operands of a derived backward.
+def _saved_positions(listed: ListedKernel, names: Sequence[str], call: Signature) -> dict[str, int]:
+    """The positions of gradients and of saved values among the operands of a derived backward.
 
-    A composite does not say which results have a gradient and which operands are absent. This
-    follows from the types of the requested gradients.
+    A composite does not record which results have a gradient and which operands are absent. The
+    types of the requested gradients determine this.
     """
     saves = names if listed.saves is None else listed.saves
-    kept = [name for name in names if name in saves]
+    saved = [name for name in names if name in saves]
     results = sorted(name for name in saves if name not in names)
     behind = [*map(_local, results), *dict(listed.entry.saved)]
-    with_gradient = _wanted(names, call)
+    with_gradient = _results_with_gradients(names, call)
     fitting = []
-    for absent in range(len(kept) + 1):
-        present = kept[: len(kept) - absent]
+    for absent in range(len(saved) + 1):
+        present = saved[: len(saved) - absent]
         count = len(call.operands) - len(present) - len(behind)
         gradients = [f"{GRADIENT}_{n}" if n else GRADIENT for n in range(count)]
-        places = {name: n for n, name in enumerate([*gradients, *present, *behind])}
+        positions = {name: n for n, name in enumerate([*gradients, *present, *behind])}
         if count > 0 and all(
-            name not in kept or (name in places and call.operands[places[name]] == result)
+            name not in saved or (name in positions and call.operands[positions[name]] == result)
             for name, result in zip(with_gradient, call.results, strict=True)
         ):
-            fitting.append(places)
+            fitting.append(positions)
     if len(fitting) != 1:
         raise _Refused("the operands do not say which values were saved")
     return fitting[0]
 
 
-def _wanted(names: Sequence[str], call: Signature) -> list[str]:
+def _results_with_gradients(names: Sequence[str], call: Signature) -> list[str]:
     """The operands of the forward whose gradients a call has as results."""
     mask = call.python_attributes().get(OUTPUT_MASK)
     if not isinstance(mask, tuple) or len(mask) != len(names) or sum(mask) != len(call.results):
@@ -198,21 +199,21 @@ def _wanted(names: Sequence[str], call: Signature) -> list[str]:
     return [name for name, asked in zip(names, mask, strict=True) if asked]
 
 
-def operands_of(call: Signature) -> list[Tensor] | None:
-    """The operands of a call as conditions see them; None if the size of one varies."""
+def tensor_operands(call: Signature) -> list[Tensor] | None:
+    """The operands of a call for the check of conditions; None if the size of an operand varies."""
     types = [shape_and_element_type(type_) for type_ in call.operands]
     operands = [Tensor(type_[1], type_[0]) for type_ in types if type_ is not None]
     return operands if len(operands) == len(types) else None
 
 
 @dataclass(frozen=True, slots=True)
-class _TakenCall:
-    """A call, and the arguments of an alternative's functions that it has."""
+class _BoundCall:
+    """A call, bound to the arguments of an alternative's functions."""
 
     listed: ListedKernel
     names: Sequence[str]
     """The operands of the forward."""
-    places: Mapping[str, int]
+    positions: Mapping[str, int]
     """The positions of values among the operands of the call."""
     arguments: Mapping[str, Any]
     """The arguments that attributes of the call hold, by name."""
@@ -220,20 +221,20 @@ class _TakenCall:
 
     def check_conditions(self) -> None:
         """Check the conditions of `when` for the operands of the forward."""
-        listed, places, names = self.listed, self.places, self.names
-        types = operands_of(self.call)
+        listed, positions, names = self.listed, self.positions, self.names
+        types = tensor_operands(self.call)
         if types is None:
             raise _Refused("takes static shapes only")
         saves = names if listed.saves is None else listed.saves
         operands: dict[str, Tensor | None] = {
-            name: types[places[name]] if name in places else None
+            name: types[positions[name]] if name in positions else None
             for name in names
-            if name in places or name in saves
+            if name in positions or name in saves
         }
-        when, known = listed.kernel.when, {*operands, *self.arguments, *REGISTRY_TYPES, "len"}
+        when, held = listed.kernel.when, {*operands, *self.arguments, *REGISTRY_TYPES, "len"}
         for text in when.where:
             nodes = ast.walk(parse_condition(text))
-            lost = sorted({node.id for node in nodes if isinstance(node, ast.Name)} - known)
+            lost = sorted({node.id for node in nodes if isinstance(node, ast.Name)} - held)
             if lost:
                 raise _Refused(f"needs {text}, and the composite does not hold {lost[0]}")
         present = [operand for operand in operands.values() if operand is not None]
@@ -244,15 +245,15 @@ class _TakenCall:
             raise _Refused(unmet)
 
     def results(self) -> Callable[..., Any]:
-        """A function of the call's operands that computes the results of a forward, then the values
-        that the entry saves."""
+        """A function of the call's operands that computes the results of a forward, followed by the
+        values that the entry saves."""
         entry, call = self.listed.entry, self.call
         assert self.listed.kernel.forward is not None
         function = _imported(self.listed, self.listed.kernel.forward)
-        keywords_of = _passed(function, self.arguments, self.places, self.names)
+        bind_operands = _passed(function, self.arguments, self.positions, self.names)
 
         def results(*operands: Any, **_: Any) -> list[Any]:
-            flat = _flat(function(**keywords_of(operands)))
+            flat = _flat(function(**bind_operands(operands)))
             split = len(flat) - len(entry.saved) if entry.derives else len(flat)
             exposed = entry.exposed(flat) if entry.results else flat[:split]
             return _typed([*exposed, *flat[split:]][: len(call.results)], call)
@@ -264,16 +265,17 @@ class _TakenCall:
         listed, kernel = self.listed, self.listed.kernel
         assert kernel.backward is not None
         function = _imported(listed, kernel.backward)
-        with_gradient = _wanted(self.names, self.call)
+        with_gradient = _results_with_gradients(self.names, self.call)
         unknown = [name for name in with_gradient if name not in kernel.gradients]
         if unknown:
             raise _Refused(f"it has no gradient of {', '.join(unknown)}")
         mask = tuple(name in with_gradient for name in kernel.gradients)
-        kept = [name for name in self.names if listed.saves is None or name in listed.saves]
-        keywords_of = _passed(function, {**self.arguments, OUTPUT_MASK: mask}, self.places, kept)
+        saved = [name for name in self.names if listed.saves is None or name in listed.saves]
+        values = {**self.arguments, OUTPUT_MASK: mask}
+        bind_operands = _passed(function, values, self.positions, saved)
 
         def gradients(*operands: Any, **_: Any) -> list[Any]:
-            returned = _flat(function(**keywords_of(operands)))
+            returned = _flat(function(**bind_operands(operands)))
             if len(returned) != len(kernel.gradients):
                 raise TypeError(
                     f"it returns {len(returned)} gradients; return {len(kernel.gradients)}, of"
@@ -288,32 +290,32 @@ class _TakenCall:
 def _passed(
     function: Callable[..., Any],
     values: Mapping[str, Any],
-    places: Mapping[str, int],
+    positions: Mapping[str, int],
     names: Sequence[str],
 ) -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """A function from some operands to the arguments of `function`, by the names of its parameters.
+    """A function from the call's operands to the arguments of `function`, by parameter name.
 
     Args:
-        values: of arguments that are not operands.
-        places: of those operands that the call has.
-        names: all operands. An absent one is None, for a parameter that says so.
+        values: the values of arguments that are not operands.
+        positions: the positions of the operands that the call has.
+        names: all operands. An absent operand is None if the parameter's annotation allows None.
     """
     parameters = inspect.signature(function).parameters
     constants: dict[str, Any] = {}
     for name, parameter in parameters.items():
         if name in values:
             constants[name] = values[name]
-        elif name not in places and parameter.default is parameter.empty:
+        elif name not in positions and parameter.default is parameter.empty:
             written = str(parameter.annotation)
             if name not in names or not ("None" in written or "Optional" in written):
                 raise _Refused(f"takes {name}, which the composite does not hold")
             constants[name] = None
-    taken = {name: place for name, place in places.items() if name in parameters}
+    passed = {name: position for name, position in positions.items() if name in parameters}
 
-    def keywords_of(operands: Sequence[Any]) -> dict[str, Any]:
-        return constants | {name: operands[place] for name, place in taken.items()}
+    def bind_operands(operands: Sequence[Any]) -> dict[str, Any]:
+        return constants | {name: operands[position] for name, position in passed.items()}
 
-    return keywords_of
+    return bind_operands
 
 
 def _flat(returned: Any) -> list[Any]:
@@ -321,12 +323,12 @@ def _flat(returned: Any) -> list[Any]:
 
 
 def _typed(results: list[Any], call: Signature) -> list[Any]:
-    """Results of the call's types. Under autocast, a decomposition may have others.
+    """Check that results have the call's types. Under autocast, a decomposition may return others.
 
     Raises:
-        UnsupportedCallError: they have other types.
+        UnsupportedCallError: results have other types.
     """
-    if all(hasattr(result, "dtype") for result in results):  # otherwise `bind` says what is wrong
+    if all(hasattr(result, "dtype") for result in results):  # otherwise `bind` reports the problem
         types = [(tuple(result.shape), result.dtype) for result in results]
         if types != [static_tensor(type_) for type_ in call.results]:
             text = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in types)

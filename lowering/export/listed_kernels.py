@@ -11,7 +11,7 @@ from composites.functions import find_function
 from composites.registry import model
 from composites.registry.listed_kernels import all_listed, listed_in
 from composites.registry.selection import DescribedCall
-from lowering.export.listed_alternatives import listed_alternatives, operands_of
+from lowering.export.listed_alternatives import listed_alternatives, tensor_operands
 from lowering.stablehlo import Module, register_targets
 from lowering.stablehlo.candidates import Candidate, Kernel
 from lowering.stablehlo.composites import Signature
@@ -24,23 +24,23 @@ def listed_kernels(
     names: Sequence[str] | None = None,
     file: Path | None = None,
 ) -> Candidates:
-    """The kernels that registries list for a platform, the one with the highest priority first.
+    """The kernels that registries list for a platform, by descending priority.
 
     Args:
         module: the program.
-        platform: the platform that it is compiled for.
-        names: composites whose kernels are taken (`acme.gelu`, `acme.*`); by default, all.
+        platform: the platform that the program is compiled for.
+        names: the composites to take kernels for (`acme.gelu`, `acme.*`); by default, all.
         file: a registry file, to take only its kernels.
 
     Raises:
-        RegistryError: a registry file that the user has named is wrong.
+        RegistryError: a registry file that the user has named is invalid.
         ProgramError: no kernel is listed for a name, or the file lists none for the program.
         UnusableFunctionError: a kernel's function or library cannot be imported.
         RunError: a library cannot be loaded, or lacks the target.
     """
     everywhere = all_listed() if file is None else listed_in(file)
     listed = [kernel for kernel in everywhere if kernel.platform == platform]
-    listed.sort(key=lambda kernel: -kernel.priority)  # a stable sort: files in their order
+    listed.sort(key=lambda kernel: -kernel.priority)  # a stable sort keeps the order of files
     called = {call.name for call in distinct(module)}
     if file is not None and called.isdisjoint(kernel.composite for kernel in listed):
         has = ", ".join(sorted({kernel.composite for kernel in listed})) or "none"
@@ -49,11 +49,11 @@ def listed_kernels(
             f" lists kernels for {has}, and the program has {', '.join(sorted(called)) or 'none'}"
         )
     for name in names or ():
-        known = sorted({kernel.composite for kernel in listed} & called)
-        if not any(fnmatchcase(composite, name) for composite in known):
+        having = sorted({kernel.composite for kernel in listed} & called)
+        if not any(fnmatchcase(composite, name) for composite in having):
             raise ProgramError(
-                f"{NOT_LISTED} on {platform} for {name!r}{did_you_mean(name, known)}; of"
-                f" this program's composites, {', '.join(known) or 'none'} have one. A mapping"
+                f"{NOT_LISTED} on {platform} for {name!r}{did_you_mean(name, having)}; of"
+                f" this program's composites, {', '.join(having) or 'none'} have one. A mapping"
                 " gives kernels that no registry lists"
             )
     loaded: dict[model.Kernel, Kernel] = {}
@@ -72,7 +72,7 @@ def listed_kernels(
 
 def with_alternatives(kernels: Candidates, platform: str) -> Candidates:
     """The kernels for a call, and the alternatives to its decomposition that are faster on the
-    platform. Kernels with a negative priority are tried after these."""
+    platform. Kernels with a negative priority are tried after the alternatives."""
     alternatives = listed_alternatives(platform)
 
     def candidates(call: Signature) -> Sequence[Candidate]:
@@ -89,7 +89,7 @@ def _candidate(
 ) -> Candidate:
     candidate = partial(Candidate, listed_as=kernel.name, priority=kernel.priority)
     refusal = _refusal(kernel, call)
-    if refusal is not None:  # what it needs may not be installed
+    if refusal is not None:  # the packages of a refused kernel may be missing
         return candidate(kernel.name, refusal=refusal)
     if kernel not in loaded:
         loaded[kernel] = _load(kernel)
@@ -108,10 +108,10 @@ def _load(kernel: model.Kernel) -> Kernel:
 
 
 def _refusal(kernel: model.Kernel, call: Signature) -> str | None:
-    """The reason why a kernel does not take a call; None if it does."""
+    """The reason why a kernel does not take a call; None if it takes the call."""
     if kernel.version not in (None, call.version):
         return f"is for version {kernel.version}"
-    operands = operands_of(call)
+    operands = tensor_operands(call)
     if operands is None:
         return "takes static shapes only"
     absent = {name: None for name, _ in kernel.when.values}

@@ -24,10 +24,10 @@ from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
 
 FORMAT = 2
-"""Version of manifest.json where all sizes are fixed."""
+"""The version of manifest.json for programs with fixed sizes."""
 DYNAMIC_FORMAT = 3
-"""Version where sizes vary. It also has `dimensions`, and shapes with their names. Programs whose
-sizes are fixed keep the older format, so that older versions read them."""
+"""The version for programs whose sizes vary, with `dimensions`, and shapes with their names.
+Programs with fixed sizes keep the older format, so that older versions read them."""
 
 NAME = "manifest.json"
 TEXT = "program.mlir"
@@ -60,30 +60,30 @@ class Value:
 
     name: str
     """`param:encoder.0.weight`, `buffer:…`, `cache:layers.0.keys`, `state:….exp_avg`, `arg:0`,
-    `kwarg:…`, `rng_seed`; of outputs also `loss`, `grad:…` and `out:…`."""
+    `kwarg:…`, `rng_seed`; for outputs also `loss`, `grad:…` and `out:…`."""
     shape: tuple[Annotated[int | str, PlainValidator(_size)], ...]
-    """Sizes; of a program with dimensions that vary, also expressions such as `batch`."""
+    """Sizes; if dimensions of the program vary, also expressions such as `batch`."""
     dtype: str
-    """Element type as StableHLO names it, such as `f32`."""
+    """Element type by StableHLO's name, such as `f32`."""
     updates: str | None = None
-    """For an output: the input whose next value it is."""
+    """For an output that is the next value of an input, the name of the input."""
     sharding: Spec | None = None
-    """For each dimension the axes of the program's mesh that it is divided along; None if nothing
-    is said about it."""
+    """For each dimension, the axes of the program's mesh that it is divided along; None if the
+    value has no sharding."""
     kept: Annotated[bytes | None, BeforeValidator(_compressed)] = field(default=None, repr=False)
-    """For an input that nobody has to give: the bytes of its value, in the order of rows. These are
-    buffers that the module's `state_dict` leaves out, and constants of an ExportedProgram."""
+    """The bytes, in row-major order, of an input that callers may leave out: a buffer that is not
+    in the module's `state_dict`, or a constant of an ExportedProgram."""
 
     @property
     def data(self) -> dict[str, Any]:
         """The data of the value in manifest.json."""
-        said = asdict(self)
+        content = asdict(self)
         if self.sharding is None:
-            del said["sharding"]
-        del said["kept"]
+            del content["sharding"]
+        del content["kept"]
         if self.kept is not None:
-            said["kept"] = binascii.b2a_base64(zlib.compress(self.kept), newline=False).decode()
-        return said
+            content["kept"] = binascii.b2a_base64(zlib.compress(self.kept), newline=False).decode()
+        return content
 
     @property
     def type(self) -> str:
@@ -100,7 +100,7 @@ class Value:
 
 
 def _with_content(value: Value) -> Value:
-    """The value with what the file has compressed."""
+    """The value with the decompressed content of `kept`."""
     if value.kept is None:
         return value
     sizes = [size for size in value.shape if isinstance(size, int)]
@@ -128,11 +128,11 @@ class Manifest:
     sha256: Mapping[str, str]
     """Hashes of the other files by name."""
     mesh: Annotated[DeviceMesh, PlainValidator(_mesh)] | None = None
-    """The mesh that shardings refer to. Older versions read such a program as one for a device."""
+    """The mesh that shardings refer to. Older versions read the program as one for one device."""
     dimensions: tuple[Dimension, ...] = ()
     """The dimensions whose size varies."""
     keeps_decompositions: bool = False
-    """True if decompositions were chosen at the export. Older versions do not read this."""
+    """True if decompositions were chosen at the export. Older versions ignore this field."""
 
     @property
     def text(self) -> str:
@@ -154,7 +154,7 @@ class Manifest:
 
 
 def digest(content: bytes) -> str:
-    """The hash of a file's content, as manifest.json has it."""
+    """The hash of a file's content, in the form of manifest.json."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -165,7 +165,7 @@ def parse(content: bytes, source: str) -> Manifest:
     """Read manifest.json.
 
     Raises:
-        ProgramError: it is not JSON, or not a manifest. The message names `source`.
+        ProgramError: the content is not JSON, or not a manifest. The message names `source`.
     """
     try:
         document: Any = TypeAdapter(Any).validate_json(content)
@@ -203,23 +203,23 @@ def _adapter() -> TypeAdapter[Manifest]:
 def _problem(error: ValidationError) -> str:
     """The first problem of the file."""
     problem = error.errors(include_url=False)[0]
-    # A key of the file may have been made to confuse a terminal.
+    # A key of the file may contain control characters for a terminal.
     keys = [p if isinstance(p, int) or p.isprintable() else repr(p) for p in problem["loc"]]
     parts = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
-    place = "".join(parts).removeprefix(".")
+    path = "".join(parts).removeprefix(".")
     if problem["type"] == "missing":
-        return f"{place} is missing"
+        return f"{path} is missing"
     if problem["type"] == "value_error":
-        return f"{place}: {problem['ctx']['error']}"
-    return f"{place}: {problem['msg']}, not {shortened(problem['input'])}"
+        return f"{path}: {problem['ctx']['error']}"
+    return f"{path}: {problem['msg']}, not {shortened(problem['input'])}"
 
 
 def _check_shapes(read: Manifest) -> None:
     """Check that sizes follow from the dimensions, and that shardings fit the shapes."""
-    known = {dimension.name for dimension in read.dimensions}
+    names = {dimension.name for dimension in read.dimensions}
     for value in (*read.inputs, *read.outputs):
         varies = any(isinstance(size, str) for size in value.shape)
-        if names_in(value.shape) - known or (varies and not known):
+        if names_in(value.shape) - names or (varies and not names):
             raise ValueError(
                 f"the shape of {value.name!r} is {shortened(list(value.shape))}, and there is no"
                 f" such dimension"
@@ -254,9 +254,8 @@ def _check_files(hashes: Mapping[str, str]) -> None:
 
 
 def difference(module: Module, inputs: Sequence[Value], outputs: Sequence[Value]) -> str:
-    """The difference of inputs and outputs from those of `@main`; empty where there is none.
-
-    It names at most three differences.
+    """The differences of inputs and outputs from those of `@main`, at most three; empty if there
+    are none.
     """
     return "; ".join(islice(_differences(module, inputs, outputs), 3))
 
@@ -305,7 +304,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def count_difference(written: Mapping[str, int], counted: Mapping[str, int]) -> str:
-    """The difference between counts of composites; empty where there is none."""
+    """The differences between counts of composites, at most three; empty if there are none."""
     differing = (
         f"{name!r} is called {_count(counted.get(name, 0), 'time')}, and"
         f" {shortened(written.get(name, 0))} are described"

@@ -1,4 +1,4 @@
-"""Optimizers as exported programs have them: made from placeholders, and stepped once."""
+"""Optimizers of exported programs: made from placeholders, and stepped once."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from composites.errors import ExportError
 from lowering.frontends.errors import NoKernelError, ValueReadError
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
-"""Makes an optimizer from parameters, such as `partial(torch.optim.AdamW, lr=1e-3)`."""
+"""A function from parameters to an optimizer, such as `partial(torch.optim.AdamW, lr=1e-3)`."""
 
 _EXAMPLE = "functools.partial(torch.optim.AdamW, lr=1e-3)"
 
@@ -22,7 +22,7 @@ def check_factory(factory: object) -> None:
     """Check the optimizer's factory, before anything is recorded.
 
     Raises:
-        ExportError: it cannot make an optimizer.
+        ExportError: the factory cannot make an optimizer.
     """
     if isinstance(factory, torch.optim.Optimizer):
         raise ExportError(
@@ -35,17 +35,17 @@ def check_factory(factory: object) -> None:
         )
 
 
-def optimizer_of(
+def make_optimizer(
     factory: OptimizerFactory, parameters: Sequence[torch.nn.Parameter]
 ) -> torch.optim.Optimizer:
-    """The optimizer of these parameters. Its step count stays on the device, where it is an input
-    and an output of the program.
+    """Make an optimizer of parameters. Its step count stays on the device, where it is an input and
+    an output of the program.
 
-    Parameters are updated one by one unless the caller said otherwise. PyTorch would update all at
-    once on some devices.
+    Parameters are updated one by one unless the factory sets `foreach`. PyTorch would update all
+    parameters at once on some devices.
 
     Raises:
-        ExportError: it is not an optimizer, has other parameters, or needs a closure.
+        ExportError: the result is not an optimizer, has other parameters, or needs a closure.
     """
     optimizer = factory(list(parameters))
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -60,9 +60,9 @@ def optimizer_of(
             f"the step of {name} calls a closure that computes the loss again, and an exported"
             " program computes it once; use an optimizer whose step needs no closure"
         )
-    known = set(map(id, parameters))
+    passed = set(map(id, parameters))
     for group in optimizer.param_groups:
-        if any(id(parameter) not in known for parameter in group["params"]):
+        if any(id(parameter) not in passed for parameter in group["params"]):
             raise ExportError(
                 f"{name} has parameters that were not passed to optimizer, such as the module's"
                 " own; make groups of the passed parameters, for example by p.ndim"
@@ -79,7 +79,7 @@ def stepping(optimizer: torch.optim.Optimizer) -> Iterator[None]:
     """A context in which an optimizer makes a step on tensors without values.
 
     Raises:
-        ExportError: it reads a value.
+        ExportError: the optimizer reads a value.
     """
     try:
         with torch.no_grad(), torch_internals.writing_to_holders():
@@ -94,16 +94,16 @@ def stepping(optimizer: torch.optim.Optimizer) -> Iterator[None]:
         ) from error
 
 
-def numbers_of(
+def optimizer_numbers(
     optimizer: torch.optim.Optimizer, trained: Mapping[str, torch.nn.Parameter]
 ) -> dict[str, Number]:
-    """The Python numbers that an optimizer keeps, by their names in messages."""
-    kept: dict[str, Mapping[Any, Any]] = {"of itself": vars(optimizer)}
-    kept |= {f"of {name}": optimizer.state.get(p, {}) for name, p in trained.items()}
-    kept |= {f"of group {n}": group for n, group in enumerate(optimizer.param_groups)}
+    """The Python numbers that an optimizer holds, by their names in messages."""
+    held: dict[str, Mapping[Any, Any]] = {"of itself": vars(optimizer)}
+    held |= {f"of {name}": optimizer.state.get(p, {}) for name, p in trained.items()}
+    held |= {f"of group {n}": group for n, group in enumerate(optimizer.param_groups)}
     return {
-        f"{key!r} {whose}": value
-        for whose, values in kept.items()
+        f"{key!r} {owner}": value
+        for owner, values in held.items()
         for key, value in values.items()
         if isinstance(value, Number)
     }
@@ -112,10 +112,10 @@ def numbers_of(
 def check_numbers(
     optimizer: torch.optim.Optimizer, before: Mapping[str, Number], after: Mapping[str, Number]
 ) -> None:
-    """Python numbers of an optimizer are constants of the program.
+    """Check that a step changes no Python number, since these are constants of the program.
 
     Raises:
-        ExportError: a step has changed one.
+        ExportError: a step has changed a number.
     """
     for name, value in before.items():
         now = after.get(name, value)

@@ -1,4 +1,4 @@
-"""Programs of several devices: what StableHLO says about it, and running one on a jax mesh.
+"""Programs for several devices: shardings in StableHLO, and running a program on a jax mesh.
 
 XLA's partitioner divides the program, and jax's runtime runs it.
 """
@@ -20,29 +20,28 @@ from lowering.stablehlo.run import enable_x64
 def annotation(
     inputs: Sequence[Value], outputs: Sequence[Value], mesh: DeviceMesh, form: Form
 ) -> Pass:
-    """The pass that writes shardings. Values without a sharding are left to the partitioner.
-
-    It raises ExportError if a mark on a value inside is not a division of the mesh.
+    """Make the pass that writes shardings. The partitioner divides values without a sharding. The
+    pass raises ExportError if a mark on a value inside does not divide the mesh.
     """
     texts = [
         [None if v.sharding is None else mesh.text(v.sharding, form) for v in values]
         for values in (inputs, outputs)
     ]
-    of_mesh = mesh.shardy if form == "shardy" else None
+    mesh_attribute = mesh.shardy if form == "shardy" else None
 
     def inside(text: str, rank: int) -> str:
-        spec = mesh.spec_of(text, rank)
+        spec = mesh.parse_spec(text, rank)
         if spec is None:
             raise ExportError(f"the module marks a value as {text}, which does not divide the mesh")
         return mesh.text(spec, form)
 
     return partial(
-        annotate_shardings, inputs=texts[0], results=texts[1], mesh=of_mesh, inside=inside
+        annotate_shardings, inputs=texts[0], results=texts[1], mesh=mesh_attribute, inside=inside
     )
 
 
 def check_mesh(mesh: Any, described: DeviceMesh | None) -> None:
-    """Raise if this is not a `jax.sharding.Mesh` with the axes of the program's mesh."""
+    """Raise `ProgramError` if `mesh` is not a `jax.sharding.Mesh` with the program's axes."""
     from jax.sharding import Mesh
 
     if described is None:
@@ -62,7 +61,7 @@ def check_mesh(mesh: Any, described: DeviceMesh | None) -> None:
 
 
 def sharding_on(mesh: Any, spec: Spec | None) -> Any:
-    """jax's sharding of a value with a spec. A value without one is whole on every device."""
+    """jax's sharding of a value with a spec. A value without a spec is on every device."""
     from jax.sharding import NamedSharding, PartitionSpec
 
     parts = [axes or None for axes in spec or ()]
@@ -72,25 +71,25 @@ def sharding_on(mesh: Any, spec: Spec | None) -> Any:
 def without_shardings(
     module: Module, inputs: Sequence[Value], outputs: Sequence[Value], mesh: DeviceMesh
 ) -> Module:
-    """The module for jit, which has its own form of annotations of inputs and results: that of the
-    partitioner in use. Marks inside are GSPMD's."""
+    """The module for jit, which annotates inputs and results itself, in the form of the partitioner
+    in use. Marks inside are GSPMD's."""
     written = annotation(inputs, outputs, mesh, "gspmd")(module)
     return annotate_shardings(written, inputs=[None] * len(inputs), results=[None] * len(outputs))
 
 
-def platform_of(device: Any) -> str:
-    """The platform of a device, as `jax_function` names it."""
+def platform_name(device: Any) -> str:
+    """The platform of a device, by its name in `jax_function`."""
     if device.platform != "gpu":
         return str(device.platform)
-    # jax tells AMD's GPUs apart in the same way.
+    # jax recognizes AMD's GPUs in the same way.
     return "rocm" if "rocm" in device.client.platform_version else "cuda"
 
 
 def placed(value: Value, array: Any, sharding: Any) -> Any:
-    """An array on the devices of a sharding.
+    """Put an array on the devices of a sharding.
 
     Raises:
-        RunError: it has another shape or dtype than the input.
+        RunError: the array has another shape or dtype than the input.
     """
     import jax
 
@@ -101,9 +100,9 @@ def placed(value: Value, array: Any, sharding: Any) -> Any:
         )
     if isinstance(array, jax.Array) and array.sharding == sharding:
         return array
-    # Each process has the whole array, and places the parts of its own devices.
-    whole = np.asarray(array)
-    return jax.make_array_from_callback(shape, sharding, lambda part: whole[part])
+    # Each process has the complete array, and puts the parts for its own devices on them.
+    complete = np.asarray(array)
+    return jax.make_array_from_callback(shape, sharding, lambda part: complete[part])
 
 
 def divided(
@@ -113,13 +112,13 @@ def divided(
     outputs: tuple[Value, ...],
     mesh: Any,
 ) -> Callable[..., list[Any]]:
-    """A program for one mesh, as a function of whole arrays, or jax arrays, in the order of the
-    inputs. It is compiled at the first call.
+    """A program for one mesh, as a function of complete arrays, or jax arrays, in the order of the
+    inputs. The program is compiled at the first call.
 
     Args:
         described: the mesh that the shardings of inputs and outputs refer to.
         mesh: a `jax.sharding.Mesh` with its axes; see `check_mesh`. A value without a sharding is
-            whole on every device.
+            replicated on every device.
     """
     import jax
 
@@ -127,7 +126,7 @@ def divided(
     step = jax.jit(
         jax_function(
             without_shardings(module, inputs, outputs, described),
-            platform=platform_of(mesh.devices.flat[0]),
+            platform=platform_name(mesh.devices.flat[0]),
         ),
         in_shardings=shardings,
         out_shardings=tuple(sharding_on(mesh, value.sharding) for value in outputs),

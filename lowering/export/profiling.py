@@ -22,7 +22,7 @@ class ProfiledCall:
 
     call: KernelUse
     seconds: float
-    """Median time of one such call alone: of the kernel or alternative that it has, or of the
+    """Median time of one call alone, with its kernel or alternative if it has one, or else with the
     decomposition."""
     decomposition_seconds: float
     """Median time of the decomposition alone."""
@@ -40,7 +40,7 @@ class Profile:
     step: float
     """Median time of the whole step, from the call until the results are ready."""
     calls: tuple[ProfiledCall, ...]
-    """The calls outside decompositions; the ones that take most come first."""
+    """The calls outside decompositions, by descending total time."""
 
     @property
     def table(self) -> Table:

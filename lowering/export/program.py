@@ -1,6 +1,6 @@
-"""An exported program: StableHLO, and a description of its inputs and outputs. Needs no torch.
+"""An exported program: StableHLO with a description of inputs and outputs. Does not need torch.
 
-On disk a program is a folder:
+On disk, a program is a folder:
 
 | file | content |
 |---|---|
@@ -23,12 +23,12 @@ from composites.registry.model import KERNEL_PLATFORMS
 from lowering.export import manifest
 from lowering.export.arrays import array, check_type, dtype_name, kept_arrays
 from lowering.export.checkpoint import safetensors_file
-from lowering.export.dimensions import Dimension, checked_sizes, evaluated, sizes_of
+from lowering.export.dimensions import Dimension, checked_sizes, evaluated, infer_sizes
 from lowering.export.folders import folder_path, read_file, write_folder
 from lowering.export.manifest import Manifest, Value
 from lowering.export.partitioning import annotation, check_mesh, divided
 from lowering.export.shardings import DeviceMesh
-from lowering.export.state import values_of
+from lowering.export.state import module_values
 from lowering.export.step import Kernels, Step, with_kernels
 from lowering.stablehlo import (
     Executable,
@@ -79,11 +79,11 @@ class Program:
         """The program at one size of each of its `dimensions`, with its composites.
 
         Args:
-            sizes: by dimension, such as `batch=4, seq=128`.
+            sizes: the sizes by dimension, such as `batch=4, seq=128`.
 
         Raises:
             ProgramError: a size is missing, unknown, or outside of the dimension's bounds.
-            DynamicSizeError: the program cannot have these sizes.
+            DynamicSizeError: the program cannot have the sizes.
         """
         chosen = checked_sizes(self.dimensions, sizes)
         if not chosen:
@@ -115,7 +115,7 @@ class Program:
         Raises:
             ProgramError: inputs are missing or unknown, a value is not an array, or the mesh has
                 other axes than the program's.
-            RunError: an array of another shape or dtype, no such platform, or a failure of XLA.
+            RunError: an array does not fit, the platform does not exist, or XLA fails.
         """
         _check_platform(platform)
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
@@ -125,9 +125,9 @@ class Program:
                 f"the program takes {len(self.inputs)} inputs, got {len(arrays)}; give one array"
                 " for each of its inputs, or one mapping from their names"
             )
-        values = [array(value.name, each) for value, each in zip(self.inputs, arrays, strict=True)]
+        values = [array(value.name, item) for value, item in zip(self.inputs, arrays, strict=True)]
         if self.dimensions:
-            return self._at_sizes_of(values).run(*values, platform=platform, mesh=mesh)
+            return self._refined_for(values).run(*values, platform=platform, mesh=mesh)
         run = self._executable(platform) if mesh is None else self._divided(mesh)
         results = run(*values)
         return {value.name: result for value, result in zip(self.outputs, results, strict=True)}
@@ -142,31 +142,31 @@ class Program:
         mesh: Any = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> Step:
-        """Compile the program, to run it again and again with its state on the device.
+        """Compile the program, to run it many times with its state on the device.
 
         Args:
             platform: `cpu` or `cuda`; by default jax's default platform. With a mesh, its devices
                 decide.
-            kernels: JAX functions or names of typed-FFI targets by composite, as `bind` and
-                `to_custom_call` take them (`acme.gelu` or `acme.gelu@2`). `auto` takes the kernels
-                of registries for the platform and, on one CPU or one NVIDIA GPU, faster
-                alternatives to decompositions, unless these were chosen at the export. A list of
-                names (`acme.gelu`, `acme.*`) takes only kernels, for these composites, and None
-                neither kernels nor alternatives. A function may raise `UnsupportedCallError` for a
-                call, which then keeps its decomposition.
+            kernels: JAX functions or names of typed-FFI targets by composite, as for `bind` and
+                `to_custom_call` (`acme.gelu` or `acme.gelu@2`). `auto` uses the kernels of
+                registries for the platform and, on one CPU or one NVIDIA GPU, faster alternatives
+                to decompositions, unless decompositions were chosen at the export. A list of names
+                (`acme.gelu`, `acme.*`) uses only kernels, for these composites, and None neither
+                kernels nor alternatives. A function may raise `UnsupportedCallError` for a call,
+                which then keeps its decomposition.
             donate: whether a call reuses the memory of its state.
-            ignored: attributes that a given kernel ignores, by composite.
+            ignored: attributes that a kernel of `kernels` ignores, by composite.
             mesh: a `jax.sharding.Mesh` with the axes of `program.mesh`. The program is then divided
                 among its devices.
             cache: a folder for compiled programs; by default, jax's own settings apply, such as
                 JAX_COMPILATION_CACHE_DIR.
 
         Raises:
-            ProgramError: the mesh has other axes than the program's, there is no such kernel, or
-                the program's sizes vary.
+            ProgramError: the mesh has other axes than the program's, a kernel is not listed, or the
+                program's sizes vary.
             BindError: a kernel fails for a call; the message names both.
-            UnknownCompositeError: the program has no composite of a given name.
-            RunError: no such platform, or XLA rejects the program.
+            UnknownCompositeError: the program has no composite of a name in `kernels`.
+            RunError: the platform does not exist, or XLA rejects the program.
         """
         _check_platform("cpu" if platform is None else platform)
         self._check_static("compile")
@@ -191,22 +191,22 @@ class Program:
         *,
         ignored: Mapping[str, Collection[str]] | None = None,
     ) -> "ProgramWithKernels":
-        """The program with kernels in place, for a platform that this machine need not have. JAX
-        functions become the decompositions of composites, and targets of the typed FFI take the
-        place of their calls. `compile(platform, kernels=None)` on a machine that has the platform
-        runs the kernels. JAX functions need not be installed there.
+        """The program with kernels, for a platform that this machine need not have. JAX functions
+        become the decompositions of composites, and targets of the typed FFI replace calls.
+        `compile(platform, kernels=None)` on a machine that has the platform runs the kernels. The
+        JAX functions need not be installed on that machine.
 
         Args:
-            platform: one of those that registries list kernels for: `cpu`, `cuda`, `rocm`, `tpu`.
-            kernels: as `compile` takes them. The process that compiles has to register targets of
+            platform: a platform that registries list kernels for: `cpu`, `cuda`, `rocm`, `tpu`.
+            kernels: see `compile`. The process that compiles the program has to register targets of
                 the typed FFI.
-            ignored: attributes that a given kernel ignores, by composite.
+            ignored: attributes that a kernel of `kernels` ignores, by composite.
 
         Raises:
-            ProgramError: there is no such kernel or platform, or the program's sizes vary.
+            ProgramError: the platform or a listed kernel does not exist, or sizes vary.
             BindError: a kernel fails for a call, or cannot be lowered for the platform; the message
                 names both.
-            UnknownCompositeError: the program has no composite of a given name.
+            UnknownCompositeError: the program has no composite of a name in `kernels`.
         """
         if platform not in KERNEL_PLATFORMS:
             raise ProgramError(
@@ -226,24 +226,24 @@ class Program:
         portable: str | None = None,
         weights: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write the program to a folder: whole, or not at all.
+        """Write the program to a folder, completely or not at all.
 
-        An existing program is replaced as a whole. Several threads and processes may save to one
-        folder; it then has the program of one of them.
+        An existing program is replaced completely. Several threads and processes may save to one
+        folder, which then has the program of one of them.
 
         Args:
-            folder: its files are listed in the module's docstring. If it exists, it must be empty,
-                or hold a program and nothing else.
-            portable: StableHLO version that the artifact is for, such as `1.0.0`; by default
-                1.13.0, which jaxlib 0.7.1 and newer read.
+            folder: the folder. An existing folder must be empty, or hold a program and nothing
+                else. The docstring of this module lists its files.
+            portable: the StableHLO version of the artifact, such as `1.0.0`; by default 1.13.0,
+                which jaxlib 0.7.1 and newer read.
             weights: values of inputs by name, as torch tensors or numpy arrays; written to
-                weights.safetensors. `module_weights` gives those of a module.
+                weights.safetensors. `module_weights` returns the values of a module.
 
         Raises:
             ProgramError: `weights` does not fit the inputs, inputs and outputs are not those of
                 `@main`, or the folder cannot be written.
-            VersionError: no such version can be written, or it cannot hold the program; the message
-                says which can.
+            VersionError: the version cannot be written, or cannot hold the program; the message
+                names a version that can.
         """
         path = folder_path(folder)
         files = self.files(portable=portable, weights=weights)
@@ -253,7 +253,7 @@ class Program:
     def files(
         self, *, portable: str | None = None, weights: Mapping[str, Any] | None = None
     ) -> dict[str, bytes]:
-        """The files that `save` writes, by name; see there."""
+        """The files that `save` writes, by name; see `save`."""
         differs = manifest.difference(self.module, self.inputs, self.outputs)
         if differs:
             raise ProgramError(
@@ -283,8 +283,8 @@ class Program:
 
         Args:
             folder: a folder that `save` wrote.
-            limits: for an untrusted folder: `lowering.stablehlo.Limits` of time and memory.
-                Another process reads the StableHLO first, because a damaged one can crash it.
+            limits: for an untrusted folder: `lowering.stablehlo.Limits` of time and memory. Another
+                process reads the StableHLO first, because a damaged file can crash the process.
 
         Raises:
             ProgramError: the program is absent, damaged or of a newer format, manifest.json does
@@ -334,10 +334,10 @@ class Program:
                 f" program.at({sizes}).{method}()"
             )
 
-    def _at_sizes_of(self, arrays: Sequence[Any]) -> "Program":
-        """The program at the sizes that these inputs have."""
+    def _refined_for(self, arrays: Sequence[Any]) -> "Program":
+        """The program at the sizes of the arrays for its inputs."""
         inputs = [(value.name, value.shape) for value in self.inputs]
-        sizes = sizes_of(self.dimensions, inputs, [tuple(each.shape) for each in arrays])
+        sizes = infer_sizes(self.dimensions, inputs, [tuple(a.shape) for a in arrays])
         cache: dict[tuple[int, ...], Program] = self.__dict__.setdefault("_refined", {})
         key = tuple(sizes.values())
         if key not in cache:
@@ -352,14 +352,14 @@ class Program:
 
     @property
     def _writable(self) -> Module:
-        """The module as an artifact can hold it. StableHLO has no versioned form of Shardy's
-        attributes, so it has shardings in GSPMD's text."""
+        """The module in a form that an artifact can hold. StableHLO has no versioned form of
+        Shardy's attributes, so shardings are in GSPMD's text."""
         if self.mesh is None:
             return self.module
         return annotation(self.inputs, self.outputs, self.mesh, "gspmd")(self.module)
 
     def _divided(self, mesh: Any) -> Callable[..., list[Any]]:
-        check_mesh(mesh, self.mesh)  # before it is a key: another object may not be hashable
+        check_mesh(mesh, self.mesh)  # before the look-up: another object may not be hashable
         assert self.mesh is not None
         cache: dict[Any, Callable[..., list[Any]]] = self.__dict__.setdefault("_on_meshes", {})
         if mesh not in cache:
@@ -375,10 +375,10 @@ class Program:
         return [named[value.name] for value in self.inputs]
 
     def _check_names(self, named: Mapping[str, Any]) -> None:
-        known = [value.name for value in self.inputs]
+        names = [value.name for value in self.inputs]
         for name in named:
-            if name not in known:
-                close = did_you_mean(name, known) if isinstance(name, str) else ""
+            if name not in names:
+                close = did_you_mean(name, names) if isinstance(name, str) else ""
                 raise ProgramError(f"there is no input {name!r}{close}")
 
     def _packed(self, weights: Mapping[str, Any]) -> bytes:
@@ -401,31 +401,31 @@ class Program:
             return safetensors_file(arrays)
         except (MissingPackageError, ProgramError):
             raise
-        # Tensors may be of any subclass, and what safetensors raises differs between versions.
+        # Tensors may be of any subclass, and the errors of safetensors differ between versions.
         except Exception as error:
             raise ProgramError(f"the weights cannot be written: {error}") from error
 
     def module_weights(self, module: Any) -> dict[str, Any]:
         """The values of a torch module for the parameters and buffers of this program, by input
-        name. Of buffers that the module lacks, such as the constants of an ExportedProgram, the
+        name. Buffers that the module lacks, such as the constants of an ExportedProgram, have their
         values at the export, as numpy arrays."""
-        known = {value.name for value in self.inputs}
-        held = {name: value for name, value in values_of(module).items() if name in known}
+        names = {value.name for value in self.inputs}
+        held = {name: value for name, value in module_values(module).items() if name in names}
         return kept_arrays(self.inputs) | held
 
 
 @dataclass(frozen=True)
 class ProgramWithKernels:
-    """A program for one platform. `Program.with_kernels` makes it."""
+    """A program with kernels for one platform, made by `Program.with_kernels`."""
 
     program: Program
-    """JAX functions are the decompositions of its composites. Targets of the typed FFI have taken
-    the place of their calls."""
+    """The program. JAX functions are the decompositions of its composites, and targets of the typed
+    FFI have replaced calls."""
     platform: str
-    """`cpu`, `cuda`, …"""
+    """The platform, such as `cpu` or `cuda`."""
     kernels: tuple[KernelUse, ...]
-    """Each distinct call of a composite: the kernel or the faster alternative that takes it, and
-    why those that were tried first do not."""
+    """The distinct calls of composites, each with the kernel or faster alternative that takes it,
+    and the reasons why kernels that were tried before do not."""
 
 
 def _check_platform(platform: object) -> None:

@@ -1,7 +1,7 @@
 """One recording of a module: traced, lowered to StableHLO, and named.
 
 an `ExportRequest`
-    -> `Traced`: which tensors are inputs and outputs
+    -> `Traced`: the tensors that are inputs and outputs
     -> `Program`: the StableHLO of the outputs; then with names and the shardings of inputs and
        outputs
 """
@@ -21,8 +21,8 @@ from lowering.export.program import Program
 from lowering.export.request import ExportRequest
 from lowering.export.shardings import input_specs, output_spec
 from lowering.export.tracing import (
-    graph_of,
     model_name,
+    move_graph,
     names_device,
     nothing_kept,
     trace_inference,
@@ -42,7 +42,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     """Record the module of a request.
 
     Args:
-        located: whether operations have locations; see `Recording.lower_graph`.
+        located: True to give operations locations; see `Recording.lower_graph`.
 
     Raises:
         ExportError: the module cannot be recorded.
@@ -50,7 +50,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     request.progress("tracing")
     module = request.module
     if isinstance(module, torch.export.ExportedProgram) or names_device(module):
-        module = graph_of(module, request.frontend.tensors)
+        module = move_graph(module, request.frontend.tensors)
     with nothing_kept(request.frontend, module):
         call = (request.frontend, module, request.args, request.kwargs)
         shared = request.mesh is not None
@@ -62,7 +62,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
         lowered = traced.lower(request.frontend.recording, located=located)
     request.progress("cleaning")
     inputs, outputs = _sharded(lowered, traced.marks, request)
-    name = model_name(request.module)  # the class of an exported program's graph is one of torch.fx
+    name = model_name(request.module)  # the graph of an ExportedProgram has a class of torch.fx
     cleaning: list[Pass] = [rename_decompositions, partial(rename_module, name=name)]
     if not request.share_decompositions:
         cleaning.insert(0, unshare_decompositions)
@@ -83,7 +83,7 @@ def _sharded(
     """Inputs and outputs with their shardings.
 
     Args:
-        marks: what torch_xla's `mark_sharding` has noted, by input.
+        marks: the shardings that torch_xla's `mark_sharding` has recorded, by input.
     """
     inputs, outputs, mesh = lowered.inputs, lowered.outputs, request.mesh
     if mesh is None:
@@ -92,13 +92,13 @@ def _sharded(
             raise ExportError(f"{name} is marked as {mark}; pass the mesh of this mark as mesh=")
         return inputs, outputs
     shapes = {value.name: value.sizes for value in inputs}
-    known: dict[str, Any] = {}
+    marked: dict[str, Any] = {}
     for name, mark in marks.items():
         if name in shapes:
-            known[name] = mesh.spec_of(mark, len(shapes[name]))
-            if known[name] is None:
+            marked[name] = mesh.parse_spec(mark, len(shapes[name]))
+            if marked[name] is None:
                 raise ExportError(f"{name} is marked as {mark}, which does not divide the mesh")
-    patterns = {escape(n): s for n, s in known.items()} | dict(request.shardings)
+    patterns = {escape(n): s for n, s in marked.items()} | dict(request.shardings)
     specs = input_specs(mesh, patterns, shapes)
     return (
         tuple(replace(value, sharding=specs.get(value.name)) for value in inputs),

@@ -28,7 +28,7 @@ class ExportRequest:
     sharding_form: Form
     frontend: Frontend
     progress: Callable[[str], None]
-    """Shows the step that begins."""
+    """A function that shows the current step."""
 
 
 def check_arguments(
@@ -44,12 +44,12 @@ def check_arguments(
     """Refuse arguments of wrong types, before anything is recorded.
 
     Raises:
-        ExportError: an argument has a wrong type; the message says what to pass.
+        ExportError: an argument has a wrong type; the message names the right type.
     """
     if not isinstance(module, torch.nn.Module | torch.export.ExportedProgram):
-        what = module.__name__ if isinstance(module, type) else f"a {type(module).__name__}"
+        label = module.__name__ if isinstance(module, type) else f"a {type(module).__name__}"
         raise ExportError(
-            f"the first argument is {what}, and an export takes a torch.nn.Module, whose forward"
+            f"the first argument is {label}, and an export takes a torch.nn.Module, whose forward"
             " it calls, or an ExportedProgram"
         )
     if train and isinstance(module, torch.export.ExportedProgram):
@@ -63,16 +63,16 @@ def check_arguments(
         check_factory(optimizer)
     if isinstance(ops, str):
         raise ExportError(f"ops must be a list of names; write ops=[{ops!r}]")
-    for each in passes:
-        if not callable(each):
+    for item in passes:
+        if not callable(item):
             raise ExportError(
                 f"a pass is a function from module to module, such as lowering.stablehlo.clean, not"
-                f" {each!r}"
+                f" {item!r}"
             )
 
 
 def check_may_decode(*, train: bool, varies: bool) -> None:
-    """Raise if these options do not allow an export for generation."""
+    """Raise `ExportError` if options do not allow an export for generation."""
     if train or varies:
         raise ExportError(
             "decode=True exports inference at fixed sizes; leave out train, optimizer and"
@@ -81,7 +81,7 @@ def check_may_decode(*, train: bool, varies: bool) -> None:
 
 
 def check_may_vary(devices: DeviceMesh | None, target: str | None) -> None:
-    """Raise if these options do not allow sizes that vary."""
+    """Raise `ExportError` if options do not allow sizes that vary."""
     if devices is not None:
         raise ExportError(
             "a program for several devices cannot have dynamic shapes; export it at each size"
@@ -94,19 +94,19 @@ def check_may_vary(devices: DeviceMesh | None, target: str | None) -> None:
         )
 
 
-def target_of(target: str | None, portable: bool) -> str | None:
-    """The name of the target.
+def choose_target(target: str | None, portable: bool) -> str | None:
+    """Choose the name of the target.
 
     Raises:
-        ExportError: two are given.
+        ExportError: `portable` and `target` name two targets.
     """
     if portable and target not in (None, PORTABLE):
         raise ExportError(f"portable=True and target={target!r} are two targets; leave one out")
     return PORTABLE if portable else target
 
 
-def mesh_of(mesh: Any, shardings: Mapping[str, Any] | None, form: str) -> DeviceMesh | None:
-    """The devices that share the program; None if it is for one.
+def make_mesh(mesh: Any, shardings: Mapping[str, Any] | None, form: str) -> DeviceMesh | None:
+    """Make the mesh of devices that share the program; None for a program for one device.
 
     Raises:
         ExportError: the arguments about devices do not fit each other.

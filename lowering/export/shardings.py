@@ -1,14 +1,14 @@
-"""The dimensions of inputs and outputs that a mesh of devices divides. Needs no torch.
+"""The dimensions of inputs and outputs that a mesh of devices divides. Does not need torch.
 
-A mesh has named axes. A spec names, for each dimension, the axes that it is divided along, as
-`jax.sharding.PartitionSpec` and torch_xla's `partition_spec` do:
+A mesh has named axes. A spec names, for each dimension, the axes that divide it, as do
+`jax.sharding.PartitionSpec` and torch_xla's `partition_spec`:
 
     mesh {"data": 2, "model": 4}, weight 16x8, spec ("model", None)
         =>  four groups of two devices; each group has 4 of the 16 rows
 
 XLA's older partitioner (GSPMD) reads such a division as text, `{devices=[4,1,2]<=[2,4]T(1,0)
 last_tile_dim_replicate}` (HloSharding in xla/hlo/ir/hlo_sharding.h), which JAX writes and reads;
-the newer one (Shardy) as `#sdy.sharding<@mesh, [{"model"}, {}]>`.
+the newer partitioner (Shardy) as `#sdy.sharding<@mesh, [{"model"}, {}]>`.
 """
 
 import re
@@ -43,13 +43,13 @@ class DeviceMesh:
         """A mesh from a mapping of names to sizes, a mesh of jax, or one of torch_xla.
 
         Raises:
-            ExportError: it is none of these, has an axis without a name or a size, or its devices
-                are in another order.
+            ExportError: `mesh` is of another type, has an axis without a name or a size, or has
+                devices in another order.
         """
         if isinstance(mesh, DeviceMesh):
             return mesh
         sizes = mesh if isinstance(mesh, Mapping) else getattr(mesh, "shape", None)
-        if hasattr(mesh, "mesh_shape"):  # torch_xla's, which has a method `shape`
+        if hasattr(mesh, "mesh_shape"):  # a mesh of torch_xla, which has a method `shape`
             if list(mesh.device_ids) != sorted(mesh.device_ids):
                 raise ExportError("the devices of the mesh must be in the order of their numbers")
             sizes = dict(zip(mesh.axis_names or (), mesh.mesh_shape, strict=False))
@@ -87,26 +87,26 @@ class DeviceMesh:
         return f"#sdy.mesh<[{axes}]>"
 
     def parts(self, axes: Sequence[str]) -> int:
-        """The number of parts of a dimension that is divided along some axes."""
+        """The number of parts of a dimension that is divided along axes."""
         sizes = dict(self.axes)
         return prod(sizes[name] for name in axes)
 
     def spec(self, spec: Any, shape: Sequence[int], name: str) -> Spec:
-        """A spec as users write it, for a value of a shape.
+        """Check a user's spec for a value of a shape, and return it in full form.
 
         Args:
-            spec: an axis, several, or None for each dimension; the last ones may be missing. A
-                `jax.sharding.PartitionSpec` is one too, without dimensions that it leaves open,
-                `reduced` and `unreduced`.
-            name: of the value, for messages.
+            spec: an axis, several axes, or None for each dimension; the last dimensions may be
+                missing. A `jax.sharding.PartitionSpec` is accepted too, unless it leaves dimensions
+                open or has `reduced` or `unreduced` axes.
+            name: the name of the value, for messages.
 
         Raises:
-            ExportError: it does not fit the mesh or the shape.
+            ExportError: the spec does not fit the mesh or the shape.
         """
-        # An iterator would be empty for the next value that its pattern means.
+        # An iterator would be empty for the next value that matches the pattern.
         if isinstance(spec, str | Mapping | Set | Iterator) or not isinstance(spec, Iterable):
             raise ExportError(_no_spec(spec, name))
-        # Of a PartitionSpec with these, jax 0.7.1 tells the rest alone, and newer releases raise.
+        # For such a PartitionSpec, jax 0.7.1 yields the other axes, and newer releases raise.
         if getattr(spec, "unreduced", None) or getattr(spec, "reduced", None):
             raise ExportError(_no_spec(spec, name))
         parts = tuple(spec)
@@ -143,7 +143,7 @@ class DeviceMesh:
     # ---- as text ----
 
     def text(self, spec: Spec, form: Form) -> str:
-        """A spec as a partitioner reads it."""
+        """The text of a spec for a partitioner."""
         if form == "shardy":
             dimensions = (", ".join(f'"{axis}"' for axis in axes) for axes in spec)
             return f"#sdy.sharding<@mesh, [{', '.join(f'{{{axes}}}' for axes in dimensions)}]>"
@@ -151,8 +151,8 @@ class DeviceMesh:
 
         return gspmd_text(self.axes, spec)
 
-    def spec_of(self, text: str, rank: int) -> Spec | None:
-        """The spec that a text of GSPMD or Shardy has on this mesh; None if there is none."""
+    def parse_spec(self, text: str, rank: int) -> Spec | None:
+        """Parse a text of GSPMD or Shardy to a spec of this mesh; None if there is no such spec."""
         if text.startswith("#sdy"):
             dimensions = text.partition("[")[2].rpartition("]")[0]
             spec = tuple(tuple(_QUOTED.findall(part)) for part in _BRACES.findall(dimensions))
@@ -178,13 +178,13 @@ def input_specs(
     """The specs of inputs by name.
 
     Args:
-        by_pattern: specs by pattern (`*`, `?`, `[…]`), of the names of inputs, or of parameters
-            without `param:`. The last pattern that matches a name decides.
-        shapes: of all inputs. The state of an optimizer that has its parameter's shape is divided
-            like it, unless a pattern names it.
+        by_pattern: specs by pattern (`*`, `?`, `[…]`) of the names of inputs. Names of parameters
+            may be without `param:`. The last pattern that matches a name decides.
+        shapes: the shapes of all inputs. Optimizer state of its parameter's shape is divided like
+            the parameter, unless a pattern matches the state.
 
     Raises:
-        ExportError: a pattern means no input, or a spec does not fit.
+        ExportError: a pattern matches no input, or a spec does not fit.
     """
     specs: dict[str, Spec] = {}
     for pattern, spec in by_pattern.items():
@@ -198,40 +198,40 @@ def input_specs(
         for name in names:
             specs[name] = mesh.spec(spec, shapes[name], name)
     for name, shape in shapes.items():
-        parameter = _parameter_of(name)
+        parameter = _parameter_name(name)
         if name not in specs and parameter in specs and shapes[parameter] == shape:
             specs[name] = specs[parameter]
     return specs
 
 
 def names_near(pattern: str, inputs: Iterable[str]) -> str:
-    """The names that a pattern without a matching input may have been meant for, for messages."""
-    known = [name.removeprefix("param:") for name in inputs]
-    close = did_you_mean(pattern, known)
+    """A hint, for messages, at the names that a pattern without a matching input may mean."""
+    names = [name.removeprefix("param:") for name in inputs]
+    close = did_you_mean(pattern, names)
     if close:
         return close
-    listed = [name for name in known if not name.startswith("state:")]
+    listed = [name for name in names if not name.startswith("state:")]
     more = ", …" if len(listed) > LISTED else ""
     return f"; the inputs are {', '.join(listed[:LISTED])}{more}" if listed else ""
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a pattern matches the name of an input, or a parameter's without `param:`."""
+    """Return whether a pattern matches the name of an input, with or without `param:`."""
     return fnmatchcase(name, pattern) or (
         name.startswith("param:") and fnmatchcase(name.removeprefix("param:"), pattern)
     )
 
 
-def _parameter_of(name: str) -> str:
-    """The input that is the parameter of a state."""
-    kind, _, rest = name.partition(":")
-    return f"param:{rest.rpartition('.')[0]}" if kind == "state" else ""
+def _parameter_name(name: str) -> str:
+    """The name of the parameter to which a state belongs; empty for other inputs."""
+    kind, _, plain = name.partition(":")
+    return f"param:{plain.rpartition('.')[0]}" if kind == "state" else ""
 
 
 def output_spec(name: str, updates: str | None, inputs: Mapping[str, Spec]) -> Spec | None:
-    """The spec of an output: that of the input which it updates, or of the parameter whose gradient
-    it is."""
+    """The spec of an output: the spec of the input that it updates, or of the parameter whose
+    gradient it is."""
     if updates is not None:
         return inputs.get(updates)
-    kind, _, rest = name.partition(":")
-    return inputs.get(f"param:{rest}") if kind == "grad" else None
+    kind, _, plain = name.partition(":")
+    return inputs.get(f"param:{plain}") if kind == "grad" else None

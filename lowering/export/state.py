@@ -19,20 +19,20 @@ _ZERO = (
     *("max_exp_avg_sq", "momentum_buffer", "prev", "row_var", "square_avg", "step", "variance"),
 )
 _FIRST_VALUES = {**dict.fromkeys(_ZERO, 0), "mu_product": 1}
-"""The value that an optimizer of torch.optim gives its state before the first step, by key. NAdam
-alone has one that does not start at zero. Of others, such as the learning rates of Rprop, only the
-optimizer knows it."""
+"""The initial values of the state of torch.optim's optimizers, by key. Only a state of NAdam does
+not start at zero. The initial values of other state, such as the learning rates of Rprop, are known
+to the optimizer alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """The state that a step keeps from call to call. The step that it belongs to makes it."""
+    """The state that a step keeps from call to call, made by that step."""
 
     values: Mapping[str, Any]
-    """jax arrays on the device, by the name of the input; before, arrays of numpy or jax."""
+    """Arrays by name of the input: of jax, on the device, or before that of numpy or jax."""
     saved_as: Mapping[str, str]
-    """Inputs by the names under which the module's `state_dict` has them. A parameter that a module
-    has twice has two."""
+    """The names of inputs, by their names in the module's `state_dict`. A shared parameter has
+    several names."""
     others: Mapping[str, Any]
     """The module's other values, which the program does not read: numpy arrays by name."""
 
@@ -51,27 +51,27 @@ def first_weights(
     """The values that a state starts with.
 
     Args:
-        inputs: those of the program that belong to the state.
-        weights: a torch module, or a mapping from names to arrays. A name is one of the module's
-            `state_dict`, or that of an input.
-        optimizer: a torch optimizer of this module, whose state is taken.
+        inputs: the inputs of the program that belong to the state.
+        weights: a torch module, or a mapping from names to arrays. A name is that of an input, or a
+            name in the module's `state_dict`.
+        optimizer: a torch optimizer of the module, whose state is used.
         seed: the first random seed.
 
     Raises:
         ProgramError: values are missing, or have another shape or dtype.
     """
     if hasattr(weights, "named_parameters"):
-        arrays, names = _of_module(weights)
+        arrays, names = _from_module(weights)
     elif isinstance(weights, Mapping):
-        arrays, names = _of_mapping(inputs, weights)
+        arrays, names = _from_mapping(inputs, weights)
     else:
         raise ProgramError(
             "weights must be a torch module, or a mapping from names to arrays such as its"
             f" state_dict(), not {type(weights).__name__}"
         )
     if optimizer is not None:
-        arrays = arrays | _of_optimizer(weights, optimizer)
-    known = {value.name for value in inputs}
+        arrays = arrays | _from_optimizer(weights, optimizer)
+    read = {value.name for value in inputs}
     kept = kept_arrays(inputs)
     values: dict[str, Any] = {}
     for value in inputs:
@@ -87,16 +87,16 @@ def first_weights(
         elif value.name.startswith("state:") and _key(value.name) in _FIRST_VALUES:
             values[value.name] = _filled(value, _FIRST_VALUES[_key(value.name)])
     _check_complete(inputs, values, arrays)
-    saved_as = {name: key for name, key in names.items() if key in known}
+    saved_as = {name: key for name, key in names.items() if key in read}
     others = {  # copies
-        name: np.array(array(name, arrays[key])) for name, key in names.items() if key not in known
+        name: np.array(array(name, arrays[key])) for name, key in names.items() if key not in read
     }
     return State(values, saved_as, others)
 
 
 def small_values(inputs: Iterable[Value]) -> dict[str, Any]:
-    """Values of parameters and buffers to run a program with: small random numbers, and zeros of
-    other state. They are positive, as a variance is."""
+    """Values to run a program with: small random numbers for parameters and buffers, positive
+    because a variance must be, and zeros for other state."""
     random = np.random.default_rng(0)
     values = {}
     for value in inputs:
@@ -107,7 +107,7 @@ def small_values(inputs: Iterable[Value]) -> dict[str, Any]:
     return values
 
 
-def values_of(module: Any) -> dict[str, Any]:
+def module_values(module: Any) -> dict[str, Any]:
     """The parameters and buffers of a torch module by the names of inputs."""
     values = {f"param:{name}": value for name, value in module.named_parameters()}
     values |= {f"buffer:{name}": value for name, value in module.named_buffers()}
@@ -115,26 +115,26 @@ def values_of(module: Any) -> dict[str, Any]:
 
 
 def _held(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Values by name, with the inner tensors of tensors that hold others."""
+    """Values by name, with the inner tensors instead of tensors that hold other tensors."""
     for name, value in values.items():
         yield from inner_tensors(name, value)
 
 
-def _of_module(module: Any) -> tuple[dict[str, Any], dict[str, str]]:
+def _from_module(module: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """Values by input name, and the inputs by the names in the state_dict."""
-    values = values_of(module)
+    values = module_values(module)
     owners = {id(value): name for name, value in values.items()}
     names: dict[str, str] = {}
-    state = module.state_dict  # of an ExportedProgram, the dictionary itself
+    state = module.state_dict  # a dictionary for an ExportedProgram
     for name, value in _held(state(keep_vars=True) if callable(state) else state):
         if not hasattr(value, "shape"):
-            continue  # what a module's get_extra_state adds
+            continue  # a value of the module's get_extra_state
         names[name] = owners.get(id(value), f"buffer:{name}")
         values.setdefault(names[name], value)
     return values, names
 
 
-def _of_mapping(
+def _from_mapping(
     inputs: Sequence[Value], weights: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     by_plain_name = {_plain(value.name): value.name for value in inputs if _is_weight(value.name)}
@@ -154,7 +154,7 @@ def _of_mapping(
     for name, value in weights.items():
         if name in values:
             continue
-        # A name without input may be another one of a tensor that has an input.
+        # A name without an input may be another name of a tensor that has an input.
         plain = _plain(name) if _is_weight(name) else name
         if plain in by_plain_name:
             owner = by_plain_name[plain]
@@ -170,7 +170,7 @@ def _of_mapping(
     return values, names
 
 
-def _of_optimizer(module: Any, optimizer: Any) -> dict[str, Any]:
+def _from_optimizer(module: Any, optimizer: Any) -> dict[str, Any]:
     if not hasattr(module, "named_parameters") or not hasattr(optimizer, "state"):
         raise ProgramError(
             "optimizer must be a torch optimizer, and weights the torch module whose parameters it"
@@ -207,12 +207,12 @@ def _is_weight(name: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """The name that the module has for an input."""
+    """The module's name of an input."""
     return name.partition(":")[2] if _is_weight(name) else name
 
 
 def _key(name: str) -> str:
-    """`exp_avg` of `state:0.weight.exp_avg`."""
+    """The key of a state, such as `exp_avg` of `state:0.weight.exp_avg`."""
     return name.rpartition(".")[2]
 
 
@@ -223,14 +223,14 @@ def _filled(value: Value, number: int) -> Any:
 def _seed(value: Value, seed: int) -> Any:
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ProgramError(f"the seed must be an integer, not {seed!r}")
-    if not -(2**63) <= seed < 2**63:  # others would be the same as one of these
+    if not -(2**63) <= seed < 2**63:  # other integers would equal one of these in 64 bits
         raise ProgramError(f"the seed must be a signed 64-bit integer, not {seed}")
     bits = np.asarray(seed % 2**64, np.uint64)
     return bits.astype(numpy_dtype(value.dtype))
 
 
 def _memory(value: Any) -> Any:
-    """A key of an array's memory, equal for two arrays if they are the same one."""
+    """A key that is equal for two arrays in the same memory."""
     if hasattr(value, "data_ptr") and hasattr(value, "stride"):
         return value.data_ptr(), tuple(value.shape), value.stride(), str(value.dtype)
     if hasattr(value, "__array_interface__"):
@@ -240,7 +240,7 @@ def _memory(value: Any) -> Any:
 
 
 def flattened(prefix: str, argument: Any) -> Iterator[tuple[str, Any]]:
-    """The leaves of an argument, by the names that an export gives them."""
+    """The leaves of an argument, with the names that an export gives them."""
     if isinstance(argument, Mapping):
         for key, value in argument.items():
             yield from flattened(_joined(prefix, key), value)

@@ -1,6 +1,6 @@
-"""A compiled program, with its state on the device. Needs no torch.
+"""A compiled program, with its state on the device. This module does not need torch.
 
-module, with kernels in place of composites
+module, with kernels instead of composites
     -> a function (changing state, other state, batch) -> (changed state, results)
     -> compiled once by jax, which donates the changing state
 """
@@ -21,7 +21,7 @@ from lowering.export.manifest import Value
 from lowering.export.partitioning import (
     check_mesh,
     placed,
-    platform_of,
+    platform_name,
     sharding_on,
     without_shardings,
 )
@@ -37,14 +37,14 @@ from lowering.stablehlo.kernels import (
     KernelUse,
     PlacedKernels,
     failing_calls,
-    given_kernels,
+    named_kernels,
     place_kernels,
 )
 from lowering.stablehlo.run import compiler_options, enable_x64, import_jax, local_devices
 from lowering.stablehlo.seeds import next_seed
 
 Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | None
-"""Functions or targets by composite; names of listed kernels; all listed ones; or none."""
+"""Functions or targets by composite; names of listed kernels; all listed kernels; or none."""
 
 MEASURED = ("cpu", "cuda")
 """The platforms that alternatives were measured on."""
@@ -57,9 +57,9 @@ class _Roles:
     state: tuple[Value, ...]
     """The inputs that are state, in the order of the inputs."""
     changing: tuple[Value, ...]
-    """State that each call replaces. The random seed is the last one, where there is one."""
+    """State that each call replaces. The random seed, if there is one, is last."""
     fixed: tuple[Value, ...]
-    """State that stays as it is."""
+    """State that does not change."""
     batch: tuple[Value, ...]
     results: tuple[Value, ...]
 
@@ -69,15 +69,15 @@ class _Roles:
         updated = {value.updates for value in outputs}
         changing = [value for value in state if value.name in updated]
         seed = [value for value in state if value.name == SEED]
-        kept = {value.name for value in (*changing, *seed)}
-        results = [value for value in outputs if value.updates not in kept]
+        changed = {value.name for value in (*changing, *seed)}
+        results = [value for value in outputs if value.updates not in changed]
         if any(value.name.startswith("param:") for value in changing):
-            # The optimizer has used them. Nobody waits for them, so that XLA need not keep them.
+            # The optimizer has used the gradients. They are not results, so XLA need not keep them.
             results = [value for value in results if not value.name.startswith("grad:")]
         return cls(
             tuple(state),
             (*changing, *seed),
-            tuple(value for value in state if value.name not in kept),
+            tuple(value for value in state if value.name not in changed),
             tuple(value for value in inputs if not is_state(value)),
             tuple(results),
         )
@@ -85,7 +85,7 @@ class _Roles:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A compiled program. `Program.compile` makes it.
+    """A compiled program, made by `Program.compile`.
 
     state = step.init(model)
     for batch in batches:
@@ -94,32 +94,31 @@ class Step:
     """
 
     platform: str
-    """`cpu`, `cuda`, …"""
+    """The platform, such as `cpu` or `cuda`."""
     donate: bool
-    """True if a call takes the memory of the state that it is given."""
+    """True if a call reuses the memory of the state that is passed to it."""
     _roles: _Roles = field(repr=False)
     _placed: PlacedKernels = field(repr=False)
     _shardings: Mapping[str, Any] = field(repr=False)
-    """jax's, by input name."""
+    """jax's shardings, by name of the input or output."""
     _compiled: Any = field(repr=False)
-    """jax's."""
+    """jax's compiled function."""
 
     @property
     def kernels(self) -> tuple[KernelUse, ...]:
-        """Each distinct call of a composite: the kernel or the faster alternative that takes it,
-        and why those that were tried first do not."""
+        """The distinct calls of composites, each with the kernel or faster alternative that takes
+        it, and the reasons why kernels that were tried before do not."""
         return self._placed.uses
 
     @property
     def module(self) -> Module:
-        """The program as it is compiled: with kernels and alternatives in place of
-        decompositions."""
+        """The compiled module, with kernels and alternatives instead of decompositions."""
         return self._placed.module
 
     @property
     def temporary_bytes(self) -> int:
-        """The memory of the device that a call takes beside its inputs and results, in bytes, as
-        XLA counts it."""
+        """The device memory that a call needs besides its inputs and results, in bytes, as counted
+        by XLA."""
         return int(self._compiled.memory_analysis().temp_size_in_bytes)
 
     def init(self, weights: Any, *, optimizer: Any = None, seed: int = 0) -> State:
@@ -129,11 +128,11 @@ class Step:
         that a `state_dict` leaves out have their values at the export, unless they are passed.
 
         Args:
-            weights: a torch module, or a mapping from names to arrays. A name is one of the
-                module's `state_dict`, such as `0.weight`, or that of an input, such as
-                `param:0.weight` or `state:0.weight.exp_avg`.
+            weights: a torch module, or a mapping from names to arrays. A name is that of an input,
+                such as `param:0.weight` or `state:0.weight.exp_avg`, or a name in the module's
+                `state_dict`, such as `0.weight`.
             optimizer: a torch optimizer for the module's parameters, whose state is copied too.
-            seed: the first random seed. Each step uses its own, which follows from this one.
+            seed: the first random seed. The seeds of further steps are computed from it.
 
         Raises:
             ProgramError: values are missing, or have another shape or dtype.
@@ -144,20 +143,20 @@ class Step:
         """Run once.
 
         Args:
-            state: of `init`, `load`, or the call before. With `donate`, it cannot be used again.
-            batch: what the module is called with, as torch tensors, numpy or jax arrays.
-            named: the keyword arguments that the module is called with.
+            state: of `init`, `load`, or the last call. With `donate`, it cannot be used again.
+            batch: the positional arguments of the module, as torch tensors, numpy or jax arrays.
+            named: the keyword arguments of the module.
 
         Returns:
-            The result and the next state. The result is the loss where the program has an
+            The result and the next state. The result is the loss if the program has an
             optimizer, and otherwise a dictionary of the program's outputs by name, such as `out:0`,
             or `loss` and `grad:0.weight`.
 
         Raises:
             ProgramError: the state was used already or is not of this step, or the batch does not
                 fit the program.
-            RunError: an array of another shape or dtype, or a failure of XLA or of a kernel, which
-                the message names.
+            RunError: an array has another shape or dtype, or XLA or a kernel fails; the message
+                names the kernel.
         """
         values = self._usable(state)
         arguments = self._batch(batch, named)
@@ -167,7 +166,7 @@ class Step:
         with enable_x64():
             try:
                 changed, results = self._compiled(changing, fixed, arguments)
-                if self._placed.has_kernels:  # a kernel's failure is to be raised here
+                if self._placed.has_kernels:  # raise the failure of a kernel in this call
                     import_jax().block_until_ready((changed, results))
             except (RuntimeError, ValueError) as error:
                 text = f"the program failed on {self.platform}: {error}"
@@ -186,18 +185,18 @@ class Step:
         return named_results, following
 
     def save(self, state: State, folder: str | os.PathLike[str]) -> None:
-        """Write a state to a folder: whole, or not at all. An existing checkpoint is replaced.
+        """Write a state to a folder, completely or not at all. An existing checkpoint is replaced.
 
-        `model.safetensors` has parameters and buffers under the names of the module's `state_dict`,
-        and `training.safetensors` the optimizer's state and the seed under the names of inputs.
-        Where several processes share a mesh, all of them call this, and the first one writes.
+        `model.safetensors` holds parameters and buffers under the names of the module's
+        `state_dict`, and `training.safetensors` the optimizer's state and the seed under the names
+        of inputs. If processes share a mesh, all call this, and the first one writes.
 
         Raises:
             ProgramError: the state was used already, or the folder has other files.
             MissingPackageError: safetensors is not installed.
         """
         jax = import_jax()
-        values = {name: np.asarray(_whole(value)) for name, value in self._usable(state).items()}
+        values = {name: np.asarray(_complete(value)) for name, value in self._usable(state).items()}
         if jax.process_index() == 0:
             checkpoint.write(state, values, folder)
         if jax.process_count() > 1:
@@ -215,18 +214,18 @@ class Step:
         return self._on_device(checkpoint.read(self._roles.state, folder))
 
     def profile(self, batch: Any, *, state: State | None = None, seconds: float = 0.2) -> Profile:
-        """Time of the whole step, and of each distinct call of a composite alone.
+        """Time the whole step, and each distinct call of a composite alone.
 
         Args:
-            batch: arguments of one call: a tuple or list of them, a dictionary of keyword
-                arguments, or a single array.
-            state: weights to run the step with. It is copied and stays as it is. By default small
+            batch: the arguments of one call: a tuple or list, a dictionary of keyword arguments, or
+                a single array.
+            state: the state to run the step with. It is copied and stays usable. By default small
                 random numbers.
-            seconds: how long to measure each call.
+            seconds: the time to measure each call for.
 
         Raises:
             ProgramError: the batch does not fit the program.
-            RunError: a failure of XLA.
+            RunError: XLA fails.
         """
         import jax.numpy as jnp
 
@@ -243,10 +242,10 @@ class Step:
             results, current[0] = self(current[0], *positional, **named)
             import_jax().block_until_ready((results, dict(current[0].values)))
 
-        (whole,) = median_times([run], (), seconds=seconds)
-        return profile_calls(self._placed, self.platform, whole, seconds)
+        (step_seconds,) = median_times([run], (), seconds=seconds)
+        return profile_calls(self._placed, self.platform, step_seconds, seconds)
 
-    # ---- making it ----
+    # ---- compilation ----
 
     @classmethod
     def compile(
@@ -269,12 +268,12 @@ class Step:
         roles = _Roles.from_values(inputs, outputs)
         if mesh is None:
             device = local_devices(platform)[0]
-            named = platform_of(device)
-            one = jax.sharding.SingleDeviceSharding(device)
-            shardings = dict.fromkeys((value.name for value in (*inputs, *outputs)), one)
+            named = platform_name(device)
+            on_device = jax.sharding.SingleDeviceSharding(device)
+            shardings = dict.fromkeys((value.name for value in (*inputs, *outputs)), on_device)
         else:
             check_mesh(mesh, described)
-            named = platform_of(mesh.devices.flat[0])
+            named = platform_name(mesh.devices.flat[0])
             shardings = {
                 value.name: sharding_on(mesh, value.sharding) for value in (*outputs, *inputs)
             }
@@ -286,7 +285,7 @@ class Step:
         kernels_placed = with_kernels(plain, kernels, ignored, named, alternatives=alternatives)
         run = jax_function(kernels_placed.module, platform=named)
 
-        def of_values(values: Sequence[Value]) -> tuple[Any, ...]:
+        def value_shardings(values: Sequence[Value]) -> tuple[Any, ...]:
             return tuple(shardings[value.name] for value in values)
 
         def shapes(values: Sequence[Value]) -> tuple[Any, ...]:
@@ -298,8 +297,8 @@ class Step:
         with enable_x64(), cached_in(cache):
             jitted = jax.jit(
                 _function(run, roles, inputs, outputs),
-                in_shardings=tuple(map(of_values, parts)),
-                out_shardings=(of_values(roles.changing), of_values(roles.results)),
+                in_shardings=tuple(map(value_shardings, parts)),
+                out_shardings=(value_shardings(roles.changing), value_shardings(roles.results)),
                 donate_argnums=(0,) if donate else (),
                 keep_unused=True,
                 compiler_options=compiler_options(kernels_placed.module, named),
@@ -317,14 +316,14 @@ class Step:
         by_name = {value.name: value for value in self._roles.state}
         with enable_x64():
             values = {
-                # A copy: a call would write to the memory of the weights.
+                # Copy the weights: a call would write to their memory.
                 name: placed(value, np.array(weights.values[name]), self._shardings[name])
                 for name, value in by_name.items()
             }
         return State(values, weights.saved_as, weights.others)
 
     def _usable(self, state: Any) -> Mapping[str, Any]:
-        """The tensors of a state that was not given to a call before."""
+        """The tensors of a state, after a check that no call has used it before."""
         if not isinstance(state, State):
             raise ProgramError(
                 f"the state must be one that init, load or a call has returned, not"
@@ -336,7 +335,7 @@ class Step:
                     f"the state belongs to another program: {value.name} is {value.type} here"
                 )
         changing = self._roles.changing
-        # All of them are donated together.
+        # All changing tensors are donated together.
         if changing and state.values[changing[0].name].is_deleted():
             raise ProgramError(
                 "the state was passed to a call before, which reused its memory"
@@ -365,7 +364,7 @@ class Step:
     def _check_arguments(
         self, inputs: Mapping[str, Value], count: int, named: Mapping[str, Any]
     ) -> None:
-        """Refuse arguments that the program does not read, except positional ones before others."""
+        """Refuse arguments that are not read, except positional arguments before read arguments."""
         read = [
             int(index)
             for name in inputs
@@ -421,16 +420,16 @@ def with_kernels(
     *,
     alternatives: bool,
 ) -> PlacedKernels:
-    """A module with the chosen kernels in place of composites.
+    """A module with the chosen kernels instead of composites.
 
     Args:
-        alternatives: whether `auto` takes faster alternatives to decompositions too.
+        alternatives: True if `auto` also uses faster alternatives to decompositions.
     """
     unlisted = f"{NOT_LISTED} for {platform}"
     if kernels is None:
-        candidates, unlisted = given_kernels(module, {}), "the step was compiled without kernels"
+        candidates, unlisted = named_kernels(module, {}), "the step was compiled without kernels"
     elif isinstance(kernels, Mapping):
-        candidates, unlisted = given_kernels(module, kernels, ignored), "no kernel is given for it"
+        candidates, unlisted = named_kernels(module, kernels, ignored), "no kernel is given for it"
     elif ignored:
         raise ProgramError("ignored is for passed kernels; registries list `ignores` for theirs")
     elif kernels == "auto":
@@ -457,15 +456,15 @@ def _are_names(kernels: object) -> TypeGuard[Collection[str]]:
 
 
 def _suspects(kernels: PlacedKernels, message: str, platform: str) -> str:
-    """A part of a message: the kernel that has failed, as far as it is known."""
+    """The part of an error message that names the kernels that failed, or may have failed."""
     if not kernels.has_kernels:
         return ""
     failing = failing_calls(kernels, message, platform)
     named = "; ".join(f"{use.kernel} for {use}" for use in failing)
     if named:
         return f"; the kernel that fails is {named}"
-    others = "; ".join(f"{use.kernel} for {use}" for use in kernels.uses if use.kernel is not None)
-    return f"; it has these kernels, none of which fails on operands of ones: {others}"
+    used = "; ".join(f"{use.kernel} for {use}" for use in kernels.uses if use.kernel is not None)
+    return f"; it has these kernels, none of which fails on operands of ones: {used}"
 
 
 def _batch_array(value: Value, argument: Any) -> Any:
@@ -477,7 +476,7 @@ def _batch_array(value: Value, argument: Any) -> Any:
         ):
             return np.asarray(argument, dtype)
     converted = array(value.name, argument)
-    # A copy: the loader may fill its memory again while the step still runs.
+    # Copy the array: the loader may reuse its memory while the step still runs.
     return np.array(converted) if isinstance(converted, np.ndarray) else converted
 
 
@@ -485,8 +484,8 @@ def _listed(inputs: Mapping[str, Value]) -> str:
     return ", ".join(f"{name} ({value.type})" for name, value in inputs.items()) or "nothing"
 
 
-def _whole(value: Any) -> Any:
-    """An array whose parts are all in this process."""
+def _complete(value: Any) -> Any:
+    """An array with all its parts in this process."""
     if value.is_fully_addressable:
         return value
     from jax.experimental import multihost_utils

@@ -1,4 +1,4 @@
-"""Running a module's step on placeholders, to find which tensors are inputs and outputs."""
+"""Running a module's step on placeholders, to find the tensors that are inputs and outputs."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,13 +16,13 @@ from composites.user_code import error_line
 from lowering import interrupts
 from lowering.export.arrays import array
 from lowering.export.cache_tensors import cache_input
-from lowering.export.dimensions import shape_of
+from lowering.export.dimensions import symbolic_shape
 from lowering.export.manifest import Value
 from lowering.export.optimizers import (
     OptimizerFactory,
     check_numbers,
-    numbers_of,
-    optimizer_of,
+    make_optimizer,
+    optimizer_numbers,
     stepping,
 )
 from lowering.export.program import Program
@@ -55,12 +55,12 @@ class Traced:
     """Placeholders by name."""
     outputs: list[Output] = field(default_factory=list)
     marks: dict[str, str] = field(default_factory=dict)
-    """The sharding of inputs, as GSPMD's text, where the caller's tensors have one."""
+    """The shardings of the caller's tensors, as GSPMD's text, by input."""
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
     """The caller's buffers that a `state_dict` leaves out, by the name of their input."""
 
     def lower(self, recording: Recording, *, located: bool = False) -> Program:
-        """The StableHLO of the outputs, and the inputs that it reads, in the order of
+        """Lower the outputs to StableHLO, with the inputs that they depend on, in the order of
         recording; see `Recording.lower_graph`."""
         outputs = [output.tensor for output in self.outputs]
         try:
@@ -68,28 +68,28 @@ class Traced:
         except (ForeignDataError, UnsupportedCallError) as error:
             raise ExportError(str(error)) from error
         names = [*self.inputs, "rng_seed"]
-        places = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
-        order = sorted(range(len(places)), key=places.__getitem__)
+        numbers = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
+        order = sorted(range(len(numbers)), key=numbers.__getitem__)
         values = []
         for index in order:
             type_ = graph.parameters[index].type
-            name = names[places[index]]
+            name = names[numbers[index]]
             kept = _bytes(name, self.kept[name]) if name in self.kept else None
-            values.append(Value(name, shape_of(type_.shape), type_.element_type, kept=kept))
-        # Where the module writes to a tensor that it does not read, there is no input to update.
-        # Where it puts a tensor of another type in the place of one, this is not the next value.
-        of_inputs = {(value.name, value.type) for value in values}
+            values.append(Value(name, symbolic_shape(type_.shape), type_.element_type, kept=kept))
+        # A tensor that the module writes to and does not read is not an input to update. A tensor
+        # that replaces a tensor of another type is not its next value.
+        input_types = {(value.name, value.type) for value in values}
         results = []
         for output, type_ in zip(self.outputs, graph.results, strict=True):
-            value = Value(output.name, shape_of(type_.shape), type_.element_type)
-            is_next = (output.updates, value.type) in of_inputs
+            value = Value(output.name, symbolic_shape(type_.shape), type_.element_type)
+            is_next = (output.updates, value.type) in input_types
             results.append(replace(value, updates=output.updates) if is_next else value)
         module = order_inputs(graph.module, order)
         return Program(module, tuple(values), tuple(results))
 
 
 def _bytes(name: str, tensor: torch.Tensor) -> bytes | None:
-    """A tensor's value; None if it has none, as on the device `meta`."""
+    """The bytes of a tensor; None if it has no value, as on the device `meta`."""
     try:
         return array(name, tensor).tobytes()  # type: ignore[no-any-return]
     except ProgramError:
@@ -121,21 +121,21 @@ def trace_inference(
     return tracer.traced
 
 
-def graph_of(
+def move_graph(
     program: torch.export.ExportedProgram | torch.fx.GraphModule, tensors: Tensors
 ) -> torch.nn.Module:
-    """The module of an exported program or of a graph, moved to the frontend's device.
+    """Return the module of an exported program or of a graph, moved to the frontend's device.
 
-    A graph names the device that it was traced on where it makes tensors and where it checks them.
+    A graph names the device that it was traced on where it creates or checks tensors.
     """
-    kept: Mapping[str, Any]
+    persistent: Mapping[str, Any]
     if isinstance(program, torch.fx.GraphModule):
-        graph, kept = program, program.state_dict()
+        graph, persistent = program, program.state_dict()
     else:
-        graph, kept = program.module(), program.state_dict
+        graph, persistent = program.module(), program.state_dict
     moved = _moved(graph, torch.device(tensors.device_type, 0))
     for name, tensor in list(moved.named_buffers(remove_duplicate=False)):
-        if name not in kept:
+        if name not in persistent:
             owner, _, leaf = name.rpartition(".")
             moved.get_submodule(owner).register_buffer(leaf, tensor, persistent=False)
     return moved
@@ -144,14 +144,14 @@ def graph_of(
 def model_name(module: torch.nn.Module | torch.export.ExportedProgram) -> str:
     """The name of a model's class.
 
-    An exported program is a graph, whose nodes know the modules that they come from; the first one
-    is the model.
+    An exported program is a graph, whose nodes record the modules that they come from. The first
+    module is the model.
     """
     if not isinstance(module, torch.export.ExportedProgram):
         return type(module).__name__
     stacks = (node.meta.get("nn_module_stack") for node in module.graph.nodes)
     outermost = next((next(iter(stack.values())) for stack in stacks if stack), None)
-    if outermost is None:  # it computes nothing
+    if outermost is None:  # the graph is empty
         return type(module.graph_module).__name__
     _path, class_name = outermost
     return str(class_name).rpartition(".")[2]
@@ -170,7 +170,7 @@ def names_device(module: object) -> TypeGuard[torch.fx.GraphModule]:
 
 def _moved(module: Any, device: torch.device) -> torch.fx.GraphModule:
     moved = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
-    # Those before the forward are torch.export's checks, which need more of the module.
+    # Pre-forward hooks are torch.export's checks, which need more of the module.
     hooks = {name: value for name, value in vars(module).items() if "_forward_hooks" in name}
     vars(moved).update(hooks)
     for name, child in module.named_children():
@@ -248,8 +248,8 @@ def _loss(result: Any, owner: str) -> torch.Tensor:
 
 
 class _Called(torch.nn.Module):
-    """A module with its backward, which runs while the module's tensors are still placeholders:
-    checkpointed parts run again in it."""
+    """A module followed by its backward. The backward, in which checkpointed parts run again, runs
+    while the module's tensors are still placeholders."""
 
     def __init__(self, module: torch.nn.Module, then: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -269,15 +269,15 @@ class _StepTracer:
         self.parameters: dict[str, torch.nn.Parameter] = {}
         self.buffers: dict[str, torch.Tensor] = {}
         self._names: dict[str, str] = {}
-        """Names of inputs, by buffer."""
+        """The names of inputs, by buffer."""
         self.arguments: dict[str, torch.Tensor] = {}
-        """Tensors among the arguments, by the name of their input."""
+        """The tensors among the arguments, by name of the input."""
 
     def placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        """A tensor to compute with. It is a copy, because updates write to it and the input must be
-        kept. A tensor that holds others has an input for each of these."""
-        made: torch.Tensor = with_inner_tensors(name, like, self._placeholder)
-        return made
+        """A tensor to compute with: a copy, because updates write to it and the input must stay. A
+        tensor that holds inner tensors has an input for each inner tensor."""
+        copied: torch.Tensor = with_inner_tensors(name, like, self._placeholder)
+        return copied
 
     def _placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
         if name in self.traced.inputs:
@@ -298,10 +298,10 @@ class _StepTracer:
         return self.traced.inputs[name].clone()
 
     def output(self, name: str, tensor: torch.Tensor, *, updates: bool = False) -> None:
-        """Add a result, or one for each tensor that it holds.
+        """Add a result, or a result for each inner tensor.
 
         Args:
-            updates: whether it is the next value of the input of its name.
+            updates: True if the result is the next value of the input of the same name.
         """
         for inner_name, inner in inner_tensors(name, tensor):
             self._output(inner_name, inner, inner_name if updates else None)
@@ -359,8 +359,8 @@ class _StepTracer:
         return pytree.tree_map_with_path(replaced, tree)
 
     def updates(self) -> None:
-        """Add what the forward pass wrote to as outputs: buffers, as in batch norm, and arguments,
-        such as a cache of keys and values."""
+        """Add outputs for the tensors that the forward pass wrote to: buffers, as in batch norm,
+        and arguments, such as a cache of keys and values."""
         buffers = {self._names[name]: tensor for name, tensor in self.buffers.items()}
         held = (buffers | self.arguments).items()
         written = dict(inner for name, tensor in held for inner in inner_tensors(name, tensor))
@@ -371,13 +371,13 @@ class _StepTracer:
                 self.output(name, tensor, updates=True)
 
     def update(self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory) -> None:
-        optimizer = optimizer_of(factory, list(trained.values()))
+        optimizer = make_optimizer(factory, list(trained.values()))
         for name, values in self._optimizer_state(trained, factory).items():
             optimizer.state[trained[name]] = values
-        before = numbers_of(optimizer, trained)
+        before = optimizer_numbers(optimizer, trained)
         with stepping(optimizer):
             optimizer.step()
-        check_numbers(optimizer, before, numbers_of(optimizer, trained))
+        check_numbers(optimizer, before, optimizer_numbers(optimizer, trained))
         state = {
             name: optimizer.state[parameter]
             for name, parameter in trained.items()
@@ -393,17 +393,17 @@ class _StepTracer:
     def _optimizer_state(
         self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory
     ) -> dict[str, dict[str, Any]]:
-        """Placeholders for the optimizer state. A first step on stand-in parameters shows what it
-        contains.
+        """Placeholders for the optimizer state. A first step on stand-in parameters shows the
+        contents of the state.
 
-        One parameter of each group, shape and dtype is enough, because the state of the others is
-        alike.
+        One parameter of each group, shape and dtype is enough, because the other parameters have
+        the same kind of state.
         """
         stand_ins = {
             name: torch.nn.Parameter(self.frontend.tensors.placeholder(parameter))
             for name, parameter in trained.items()
         }
-        first = optimizer_of(factory, list(stand_ins.values()))
+        first = make_optimizer(factory, list(stand_ins.values()))
         alike: dict[torch.Tensor, torch.Tensor] = {}
         for group in first.param_groups:
             kinds: dict[Any, torch.Tensor] = {}
@@ -428,9 +428,9 @@ class _StepTracer:
 
 @contextmanager
 def nothing_kept(frontend: Frontend, module: torch.nn.Module) -> Iterator[None]:
-    """A context in which a module may be traced. At its end, attributes of the module and its
-    submodules that hold traced tensors, also in lists and dictionaries, have their former values.
-    Errors hold no traced tensors either."""
+    """A context for tracing a module. At its end, attributes of the module and its submodules that
+    hold traced tensors, also in lists and dictionaries, are restored. Errors hold no traced tensors
+    either."""
     recording = frontend.recording
 
     def is_traced(value: Any) -> bool:
@@ -453,7 +453,7 @@ def nothing_kept(frontend: Frontend, module: torch.nn.Module) -> Iterator[None]:
 
 
 def _contents(attributes: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Values by name, and the items of lists and dictionaries."""
+    """The attributes by name, each with a copy of its items if it is a list or a dictionary."""
     return {n: (v, v.copy() if type(v) in (list, dict) else None) for n, v in attributes.items()}
 
 
@@ -468,7 +468,7 @@ def _restored(value: Any, content: Any) -> Any:
 
 @contextmanager
 def _recording(frontend: Frontend, shared: bool) -> Iterator[_StepTracer]:
-    """Run Python on placeholders, in the mode in which torch.export runs it.
+    """A context for running Python on placeholders, in torch.export's mode.
 
     Libraries such as transformers (for attention masks) skip checks of values while
     `torch.compiler.is_exporting()` is true.

@@ -1,7 +1,7 @@
-"""A program whose sizes vary.
+"""Recording of programs whose sizes vary.
 
 dimensions -> symbols -> one recording, which is the program for all sizes of 2 or more
-    -> where a size may be 1, compared with a recording of that
+    -> if a size may be 1, compared with a recording at size 1
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from lowering.stablehlo.bindings import find_operations, string_value
 
 
 def record_for_sizes(request: ExportRequest, arguments: DynamicArguments) -> Program:
-    """The program of a request for all sizes.
+    """Record the program of a request for all sizes.
 
     Raises:
-        ExportError: it is a different program at some sizes, or the frontend has no sizes that
-            vary.
+        ExportError: the module is a different program at some sizes, or the frontend does not
+            support sizes that vary.
     """
     dimensions = arguments.dimensions
     bounds = {d.name: (max(d.min, 2), d.max) for d in dimensions}
@@ -35,21 +35,21 @@ def record_for_sizes(request: ExportRequest, arguments: DynamicArguments) -> Pro
             " cannot know its size; keep it fixed"
         )
     _check_refinable(program.module)
-    # PyTorch broadcasts what is of size 1, and leaves out dimensions of it.
+    # PyTorch broadcasts dimensions of size 1, and may leave them out.
     single = [d.name for d in dimensions if d.min == 1]
     trials = [[name] for name in single] + ([single] if len(single) > 1 else [])
-    others = {d.name: d.size_above(1) for d in dimensions}
-    for ones in trials:
-        if not _holds_at(program.module, request, arguments, others | dict.fromkeys(ones, 1)):
+    larger = {d.name: d.size_above(1) for d in dimensions}
+    for names in trials:
+        if not _holds_at(program.module, request, arguments, larger | dict.fromkeys(names, 1)):
             dimensions = tuple(
-                replace(d, min=2) if d.name in ones and d.min == 1 else d for d in dimensions
+                replace(d, min=2) if d.name in names and d.min == 1 else d for d in dimensions
             )
     return replace(program, dimensions=dimensions)
 
 
 def _check_refinable(module: Module) -> None:
-    """Raise for operations that JAX writes as custom calls where sizes vary, such as random
-    numbers: StableHLO's passes that choose sizes do not know these."""
+    """Raise `ExportError` for operations that JAX writes as custom calls where sizes vary, such as
+    random numbers. StableHLO's passes that choose sizes do not know these custom calls."""
     for call in find_operations(module.ir.operation, "stablehlo.custom_call"):
         if any("?" in str(result.type) for result in call.results):
             name = string_value(call.attributes["call_target_name"])
@@ -70,12 +70,12 @@ def _recorded(
 def _holds_at(
     module: Module, request: ExportRequest, arguments: DynamicArguments, sizes: Mapping[str, int]
 ) -> bool:
-    """Return whether the program has the numbers of a recording at these sizes."""
+    """Return whether the program gives the same numbers as a recording at `sizes`."""
     try:
         recorded = _recorded(request, arguments, sizes)
         refined = refine(module, [value.type for value in recorded.inputs])
         return program_difference(refined, recorded.module) is None
     except (CompositesError, DynamicSizeError, RunError):
         return False
-    except Exception:  # the module's own
+    except Exception:  # of the module's own code
         return False

@@ -17,7 +17,7 @@ from composites.attribute_types import UnsupportedValueError, by_value
 from composites.errors import AllowlistError, InvalidCallError, RegistryError, UnusableFunctionError
 from composites.registry.model import Composite, Registry
 from composites.registry.signatures import describe_function
-from lowering.decorator import check_name, entry_of_function, owner_of
+from lowering.decorator import check_name, find_owner, make_entry
 from lowering.dispatch.reads import refusal
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.jax.internals import is_sharded
@@ -82,7 +82,7 @@ def composite(
             kind = type(decorated)
             return kind(decorate(decorated.__func__))
         listed = _keyword_only(decorated, operands or ()) if attributes is None else attributes
-        entry = entry_of_function(
+        entry = make_entry(
             decorated,
             name,
             operands=operands,
@@ -112,7 +112,7 @@ def composite(
 
 def _check_paths(entry: Composite, function: Callable[..., Any]) -> None:
     """Refuse a method, and operands and attributes that are read from an object."""
-    owner = owner_of(function, list(inspect.signature(function).parameters))
+    owner = find_owner(function, list(inspect.signature(function).parameters))
     if owner is not None:
         raise _refused(
             entry,

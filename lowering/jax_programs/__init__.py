@@ -1,18 +1,18 @@
-"""Composites in calls that JAX programs make themselves, without a line in the program.
+"""Composites for calls in JAX programs, without a change of the program.
 
-The code of functions of `jax.nn`, flax and optax is exchanged for code that tries an entry first.
-Nothing else of the project imports this package, so that it can be removed; only `composites.jax`,
-JAX's entry point and `registry.yaml` name it.
+The code of functions of `jax.nn`, flax and optax is replaced by code that tries an entry first.
+Only `composites.jax`, JAX's entry point and `registry.yaml` refer to this package, so that it can
+be removed.
 
-| module | what it does |
+| module | contents |
 |---|---|
 | `plugin` | turns on the entries of XLA_COMPOSITE_OP when JAX starts its devices |
-| `activation` | which entries are on |
-| `replacing` | the code of a function, exchanged and put back |
-| `catching` | lets the adapters of entries make a composite |
+| `activation` | the entries that are on |
+| `replacing` | replaces and restores the code of a function |
+| `catching` | composites made by the adapters of entries |
 | `caught_calls` | one kind of caught call, whose decomposition is the JAX function |
 | `pulling` | JAX's derivative as a function of the operands of a backward |
-| `laid_out` | composites whose arrays have another form than those of the call |
+| `laid_out` | composites whose arrays have another form than the arrays of the call |
 | `functions` | the adapters that registries name |
 | `reporting` | `composites.jax.stats` and the report at exit |
 """

@@ -1,4 +1,4 @@
-"""Turning on and off that calls of JAX programs become composites.
+"""Turning composites in JAX programs on and off.
 
 This applies to the whole process, as in PyTorch programs. `lowering.requests` combines the requests
 of several threads. Entries are turned on separately for JAX programs and PyTorch programs.
@@ -29,7 +29,7 @@ log = logging.getLogger("composites")
 
 @dataclass(slots=True, eq=False)
 class _Installation:
-    """The functions that are replaced for some entries."""
+    """The functions that are replaced for a set of entries."""
 
     replaced: list[Replaced] = field(default_factory=list)
     waiting: list[Callable[[], object]] = field(default_factory=list)
@@ -37,7 +37,7 @@ class _Installation:
     removed: bool = False
 
     def install(self, chosen: Sequence[Composite], entries: Entries) -> None:
-        """Replace what the entries catch, now or when its module is imported."""
+        """Replace the functions that the entries catch, now or when their modules are imported."""
         by_target: dict[str, list[Claim]] = {}
         definitions = {d.entry.identity: d for d in entries.definitions}
         for entry in chosen:
@@ -73,10 +73,10 @@ class _Installation:
 
 
 def _miss(target: str, claiming: Sequence[Composite], error: UnusableFunctionError) -> None:
-    """Warn of a function of built-in entries that cannot be caught in this release of its package.
+    """Warn about a function of built-in entries that cannot be caught in this release.
 
     Raises:
-        AllowlistError: an entry of a vendor names it.
+        AllowlistError: an entry of a vendor names the function.
     """
     for entry in claiming:
         if entry.namespace != BUILTIN_NAMESPACE:
@@ -113,7 +113,7 @@ class _ActiveJaxEntries(RequestStack):
                 self._install(self.entries)
                 raise
             self.entries = chosen
-            # Functions that were traced before hold other composites, or none.
+            # Functions that were traced before contain other composites, or none.
             jax.clear_caches()
             names = ", ".join(entry.identity for entry in chosen) or "none"
             log.info("active in JAX programs: %s", names)
@@ -134,10 +134,10 @@ def active() -> tuple[str, ...]:
 
 
 def enable(*names: str) -> None:
-    """Have calls of JAX functions become composites, in addition to those that do already.
+    """Make calls of JAX functions composites, in addition to those that already are.
 
-    This is for the whole process. Inside an `enabled` block of the same thread, it lasts until the
-    end of the block. Functions that were traced before are traced again.
+    This applies to the whole process. Inside an `enabled` block of the same thread, it lasts until
+    the end of the block. Functions that were traced before are traced again.
 
     Args:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
@@ -145,7 +145,7 @@ def enable(*names: str) -> None:
 
     Raises:
         AllowlistError: a name is unknown or ambiguous, no entry has the key `jax`, or a function
-            that one names cannot be caught. Nothing is changed in this case.
+            that an entry names cannot be caught. Nothing is changed in this case.
         RegistryError: a registry file is invalid.
     """
     _active.enable(_resolved(names))
@@ -165,8 +165,8 @@ def disable(*names: str) -> None:
 
 @contextmanager
 def enabled(*names: str) -> Iterator[None]:
-    """Have calls of JAX functions become composites for a `with` block; see `enable`. The entries
-    that were on before are restored afterwards."""
+    """Make calls of JAX functions composites for a `with` block; see `enable`. The entries that
+    were on before are restored afterwards."""
     with _active.inside(Block(names=_resolved(names))):
         yield
 

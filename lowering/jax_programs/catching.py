@@ -1,7 +1,7 @@
 """A call of a JAX function: the composite of an entry, or the function itself.
 
-The entry's adapter maps the arguments of the JAX function to those of the entry. A call that it
-cannot express, or that `CaughtCall.check` refuses, falls back to the function.
+The entry's adapter maps the arguments of the JAX function to those of the entry. A call that the
+adapter cannot express, or that `CaughtCall.check` refuses, falls back to the function.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Catcher:
     claims: Sequence[Claim]
     entries: Entries
     is_compiled: bool
-    """True if JAX compiles the function by itself (`jax.jit`). It then adds up the function's own
-    gradients before others."""
+    """True if JAX compiles the function by itself (`jax.jit`). JAX then adds up the function's own
+    gradients before other gradients."""
     calls: dict[Any, CaughtCall | LaidOutCall] = field(default_factory=dict)
     """The kinds of calls."""
 
@@ -82,7 +82,7 @@ class Catcher:
 
 def _adapted(claim: Claim, composite: CaughtComposite) -> Any:
     try:
-        # Where the function itself has other arguments, its error is the program's.
+        # If the arguments do not fit the function itself, the program's call is wrong.
         inspect.signature(composite.original).bind(*composite.arguments, **composite.keywords)
         inspect.signature(claim.adapter).bind(composite, *composite.arguments, **composite.keywords)
     except TypeError as error:
@@ -92,11 +92,11 @@ def _adapted(claim: Claim, composite: CaughtComposite) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """All that calls of one kind have in common."""
+    """The properties that calls of one kind share."""
 
     values: dict[str, Any]
     types: tuple[Any, ...]
-    made: Callable[..., Any]
+    function: Callable[..., Any]
     has_backward: bool
     orders: Orders | None
     many: Many | None
@@ -104,7 +104,7 @@ class _Form:
     @property
     def key(self) -> tuple[Any, ...]:
         """A key of the kind, which also depends on JAX's settings."""
-        values, form = typed(tuple(self.values.items())), (self.made, self.has_backward)
+        values, form = typed(tuple(self.values.items())), (self.function, self.has_backward)
         return values, self.types, *form, self.orders, self.many, settings_of_traces()
 
 
@@ -119,9 +119,9 @@ class CaughtComposite:
     keywords: dict[str, Any]
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """The composite's results: an array, or a list of several.
+        """Make a call, and return its results: an array, or a list of several.
 
-        Args and errors are those of `prepared`.
+        For the arguments and errors see `prepared`.
         """
         return self.prepared(*arguments, **options)()
 
@@ -134,26 +134,26 @@ class CaughtComposite:
         many: Many | None = None,
         **keywords: Any,
     ) -> Callable[[], Any]:
-        """A call that is not in the program yet, for functions that are several composites or none.
+        """Prepare a call outside the program, for functions that are several composites or none.
 
         Args:
-            arguments, keywords: those of the entry.
+            arguments, keywords: the arguments of the entry.
             decomposition: the computation of the composite, as a function of its arrays in the
-                order of the arguments. It is a frozen value: equal ones compute the same. By
-                default it is the JAX function, for which each array must be one of its arguments.
-            has_backward: whether the entry's backward has the meaning of JAX's derivative.
-            orders: permutations of dimensions, if the composite has them in another order than the
-                arrays here: for each array among the arguments, and for each result.
-            many: how `jax.vmap` can make one composite of many calls, if the entry's own
-                decomposition does not show it. The numbers among the arguments must be the same for
-                all.
+                order of the arguments. It is a frozen value; equal values compute the same. By
+                default the JAX function, for which each array must be one of its arguments.
+            has_backward: True if the entry's backward means the same as JAX's derivative.
+            orders: permutations of dimensions, for each array among the arguments and for each
+                result, if the composite's dimensions have another order than those of the arrays.
+            many: the way in which `jax.vmap` can make one composite of many calls, if the entry's
+                own decomposition does not show it. The numbers among the arguments must be the same
+                for all calls.
 
         Returns:
             A function that puts the composite into the program, and returns its results: an array,
             or a list of several.
 
         Raises:
-            UnsupportedCallError: the entry does not have such a call.
+            UnsupportedCallError: the entry does not support the call.
             UnusableFunctionError: the entry does not have such arguments.
         """
         claim = self.claim
@@ -172,13 +172,13 @@ class CaughtComposite:
         values, arrays = split_arrays(claim.definition, bound.arguments)
         if len(arrays) != len(flat):
             raise UnsupportedCallError("an operand is a number")
-        made = _Original.from_call(self, flat) if decomposition is None else decomposition
+        function = _Original.from_call(self, flat) if decomposition is None else decomposition
         keeps_sums = KNOWS_SUMS or self.catcher.is_compiled
-        # JAX adds up gradients of an array that is given twice in an order of its own.
+        # JAX adds up gradients of an array that is passed twice in an order of its own.
         is_repeated = len(set(map(id, flat))) < len(flat)
         has_backward = has_backward and keeps_sums and not is_repeated
         types = tuple(map(strong, arrays))
-        call = self._call(_Form(values, types, _Uncaught(made), has_backward, orders, many))
+        call = self._call(_Form(values, types, _Uncaught(function), has_backward, orders, many))
 
         def put() -> Any:
             claim.statistics.caught += 1
@@ -187,10 +187,10 @@ class CaughtComposite:
 
         return put
 
-    def is_same(self, one: Callable[..., Any], other: Callable[..., Any], *arrays: Any) -> bool:
-        """Return whether two functions are the same operations of arrays like these."""
+    def is_same(self, left: Callable[..., Any], right: Callable[..., Any], *arrays: Any) -> bool:
+        """Return whether two functions are the same operations for the types of `arrays`."""
         types = [strong(jnp.asarray(array)) for array in arrays]
-        return is_same(trace(_Uncaught(one), types), trace(_Uncaught(other), types))
+        return is_same(trace(_Uncaught(left), types), trace(_Uncaught(right), types))
 
     def _call(self, form: _Form) -> CaughtCall | LaidOutCall:
         calls, key = self.catcher.calls, (self.claim.entry.identity, *form.key)
@@ -199,33 +199,33 @@ class CaughtComposite:
         except TypeError as error:
             raise UnsupportedCallError(f"an argument cannot be compared: {error}") from error
         if call is None:
-            call = self._made(form)
+            call = self._make_call(form)
             remember(calls, key, call)
         return call
 
-    def _made(self, form: _Form) -> CaughtCall | LaidOutCall:
+    def _make_call(self, form: _Form) -> CaughtCall | LaidOutCall:
         self._check_form(form)
         if form.orders is None:
             call = self._checked(form)
             self.claim.statistics.lowered += 1
             return call
-        whole = Layout(*form.orders)
+        layout = Layout(*form.orders)
 
         def inside(*arrays: Any) -> list[Any]:
-            results = listed(form.made(*whole.out_of(arrays, whole.operands)))
-            return whole.into(results, whole.results)
+            results = listed(form.function(*layout.out_of(arrays, layout.operands)))
+            return layout.into(results, layout.results)
 
-        laid_out = tuple(map(ordered_type, form.types, whole.operands))
-        call = self._checked(replace(form, types=laid_out, made=inside, many=None))
+        laid_out = tuple(map(ordered_type, form.types, layout.operands))
+        call = self._checked(replace(form, types=laid_out, function=inside, many=None))
         self.claim.statistics.lowered += 1
-        layout = replace(whole, operands=tuple(whole.operands[n] for n in call.order))
-        return LaidOutCall(call, layout, _in_order(form.made, call.order))
+        in_order = replace(layout, operands=tuple(layout.operands[n] for n in call.order))
+        return LaidOutCall(call, in_order, _in_order(form.function, call.order))
 
     def _check_form(self, form: _Form) -> None:
-        """Check what the adapter says of the form of its arrays.
+        """Check the adapter's `many` and `orders`.
 
         Raises:
-            UnusableFunctionError: it fits no call.
+            UnusableFunctionError: they fit no call.
         """
         many, orders, problem = form.many, form.orders, None
         if many is not None and many not in get_args(Many):
@@ -233,12 +233,12 @@ class CaughtComposite:
         elif many is not None and orders is not None:
             problem = "many and orders cannot both be given"
         elif orders is not None:
-            problem = _problem_of(orders, form.types, form.made)
+            problem = _find_problem(orders, form.types, form.function)
         if problem is not None:
             raise self._unusable(problem)
 
     def _unusable(self, problem: str) -> UnusableFunctionError:
-        """The error that the adapter cannot be used as it is."""
+        """The error for an adapter that cannot be used."""
         entry, adapter = self.claim.entry, self.claim.adapter
         return UnusableFunctionError(
             f"{entry.qualified} ({entry.location}): jax:"
@@ -249,7 +249,8 @@ class CaughtComposite:
         order: list[int] = []
         call = CaughtCall(
             self.claim.definition, form.values, form.types, self.catcher.entries.invoke,
-            function=_in_order(form.made, order), has_backward=form.has_backward, many=form.many,
+            function=_in_order(form.function, order),
+            has_backward=form.has_backward, many=form.many,
         )  # fmt: skip
         order[:] = call.order
         try:
@@ -261,13 +262,13 @@ class CaughtComposite:
         return call
 
 
-def _problem_of(orders: Orders, types: Sequence[Any], made: Callable[..., Any]) -> str | None:
+def _find_problem(orders: Orders, types: Sequence[Any], function: Callable[..., Any]) -> str | None:
     """The problem of the orders of arrays and of a function's results; None if there is none."""
     if len(orders) != 2:
         return f"orders has {len(orders)} parts, and not those of arrays and of results"
     groups = [("arrays", types, orders[0])]
-    with suppress(Exception):  # the call falls back, and is told so
-        groups.append(("results", listed(jax.eval_shape(made, *types)), orders[1]))
+    with suppress(Exception):  # the call falls back with this error
+        groups.append(("results", listed(jax.eval_shape(function, *types)), orders[1]))
     for name, arrays, chosen in groups:
         if len(chosen) != len(arrays):
             return f"orders has {len(chosen)} of {name}, and there are {len(arrays)}"
@@ -279,21 +280,21 @@ def _problem_of(orders: Orders, types: Sequence[Any], made: Callable[..., Any]) 
     return None
 
 
-def _in_order(made: Callable[..., Any], order: Sequence[int]) -> Callable[..., list[Any]]:
+def _in_order(function: Callable[..., Any], order: Sequence[int]) -> Callable[..., list[Any]]:
     """A function of arrays as a function of operands, for each of which `order` has the number of
     the array. It returns a list."""
 
-    def function(*operands: Any) -> list[Any]:
+    def in_order(*operands: Any) -> list[Any]:
         arrays = list(operands)
         for number, operand in zip(order, operands, strict=True):
             arrays[number] = operand
-        return listed(made(*arrays))
+        return listed(function(*arrays))
 
-    return function
+    return in_order
 
 
 def listed(results: Any) -> list[Any]:
-    """The results of a function, which may be one array."""
+    """The results of a function as a list. A function may return one array."""
     return list(results) if isinstance(results, list | tuple) else [results]
 
 
@@ -313,10 +314,10 @@ class _Original:
         flat, structure = jax.tree.flatten(
             (call.arguments, call.keywords), is_leaf=lambda leaf: leaf is None
         )
-        places = {id(array): n for n, array in enumerate(arrays)}
-        if any(is_array(leaf) and id(leaf) not in places for leaf in flat):
+        numbers = {id(array): n for n, array in enumerate(arrays)}
+        if any(is_array(leaf) and id(leaf) not in numbers for leaf in flat):
             raise UnsupportedCallError("an argument is an array that is not an operand")
-        leaves = tuple(Slot(places[id(x)]) if is_array(x) else x for x in flat)
+        leaves = tuple(Slot(numbers[id(x)]) if is_array(x) else x for x in flat)
         return cls(call.original, leaves, tuple(map(type, leaves)), structure)
 
     def __call__(self, *arrays: Any) -> Any:

@@ -1,9 +1,9 @@
 """One kind of call of a JAX function that an entry catches.
 
 Name, version, operands and attributes are those of the entry. The decomposition is the JAX function
-itself, and that of the backward is JAX's own derivative of it, so that a program computes the same
-bits with the composite and without it. The entry's own decomposition is traced only for comparison:
-of the types of results, and of the call under `jax.vmap`.
+itself, and the backward's decomposition is JAX's derivative of that function, so that a program
+computes the same bits with the composite and without it. The entry's own decomposition is traced
+only to compare the types of results, and the call under `jax.vmap`.
 """
 
 from collections.abc import Callable
@@ -44,8 +44,8 @@ from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
 from lowering.jax_programs.pulling import Arrays, NotExpressible, Source, pulled_back
 
 Many = Literal["merged", "stacked"]
-"""Many calls at once: `merged` in the first dimension of all arrays, whose elements are computed
-independently, or `stacked` in a new first dimension of all arrays."""
+"""The form of many calls in one: `merged` in the first dimension of all arrays, whose elements are
+computed independently, or `stacked` in a new first dimension of all arrays."""
 
 
 class _PlainCall(EntryCall):
@@ -59,14 +59,14 @@ class _PlainCall(EntryCall):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CaughtCall(_PlainCall):
-    """All that equal calls of a JAX function have in common."""
+    """The properties that equal calls of a JAX function share."""
 
     function: Arrays
     """The JAX function, of the operands that are present, in the composite's order."""
     has_backward: bool = True
-    """True if the entry's backward means what JAX's derivative computes."""
+    """True if the entry's backward means the same as JAX's derivative."""
     many: Many | None = None
-    """The way in which one composite can be many calls."""
+    """The way in which one composite can stand for many calls; None if it cannot."""
 
     @property
     @computed_once
@@ -75,10 +75,10 @@ class CaughtCall(_PlainCall):
         return _PlainCall(self.definition, self.values, self.arrays, self.invoke)
 
     def check(self) -> None:
-        """Check that the call is one of the entry's.
+        """Check that the entry supports the call.
 
         Raises:
-            UnsupportedCallError: it is not.
+            UnsupportedCallError: the entry does not support it.
         """
         if self.unmet is not None:
             raise UnsupportedCallError(self.unmet)
@@ -108,7 +108,7 @@ class CaughtCall(_PlainCall):
         if not count:
             return self.kind
         own, _ = self._lowered(meaning.forward, self.definition, self.spec, self._types, saved=True)
-        # Traced, so that operations of the other results are not there, also without jax.jit.
+        # Traced, to leave out the operations of other results even without jax.jit.
         further = self._lowered(trace, lambda *arrays: own(*arrays)[-count:], self._present)
 
         def function(*arrays: Any) -> list[Any]:
@@ -133,10 +133,10 @@ class CaughtCall(_PlainCall):
                 return self._derived(cts)
         except NotExpressible:
             return self._transposed(cts)
-        made = self.operator_backward(tuple(map(strong_or_none, cts.grads)), cts.needed)
-        if made is None:
+        composite = self.operator_backward(tuple(map(strong_or_none, cts.grads)), cts.needed)
+        if composite is None:
             return self._transposed(cts)
-        kind, sources = made
+        kind, sources = composite
         by_kind = {"grad": cts.present, "operand": cts.operands, "result": cts.results}
         return bind(kind, [by_kind[source.kind][source.number] for source in sources])
 
@@ -169,9 +169,9 @@ class CaughtCall(_PlainCall):
     def operator_backward(
         self, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
     ) -> tuple[Kind, tuple[Source, ...]] | None:
-        """The composite of the operator that PyTorch's autograd calls, and where its operands come
-        from; None if autograd calls something else too, or JAX's derivative reads something else.
-        """
+        """The composite of the operator that PyTorch's autograd calls, and the sources of its
+        operands; None if autograd calls other operators too, or JAX's derivative reads other
+        values."""
         backward = self.definition.backward
         if backward is None or backward.entry.op is None:
             return None
@@ -184,12 +184,12 @@ class CaughtCall(_PlainCall):
     def _operator_backward(
         self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
     ) -> tuple[Kind, tuple[Source, ...]] | None:
-        named, arrays, places = self._call_of_autograd(backward, grads, needed)
+        named, arrays, array_sources = self._autograd_call(backward, grads, needed)
         types = tuple(map(strong, arrays))
         call = EntryCall(backward, named, types, self.invoke)
         if call.unmet is not None or len(call.order) != len(arrays):
             return None
-        sources = tuple(places[n] for n in call.order)
+        sources = tuple(array_sources[n] for n in call.order)
         function = self._lowered(pulled_back, self.function, self._present, grads, needed, sources)
         present = [types[n] for n in call.order]
         kind = Kind(
@@ -202,10 +202,10 @@ class CaughtCall(_PlainCall):
         )
         return kind, sources
 
-    def _call_of_autograd(
+    def _autograd_call(
         self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
     ) -> tuple[dict[str, Any], list[Any], list[Source]]:
-        """The arguments with which autograd calls the backward, and where its arrays come from."""
+        """The arguments with which autograd calls the backward, its arrays, and their sources."""
         after = self.operator_after(backward, grads, needed)
         calls: list[tuple[dict[str, Any], list[Any], list[Source]]] = []
         count, types = len(self._present), [grad for grad in grads if grad is not None]
@@ -213,11 +213,11 @@ class CaughtCall(_PlainCall):
         def run(*arrays: Any) -> Any:
             operands, cotangents = arrays[:count], arrays[count : count + len(types)]
             results = arrays[count + len(types) :]
-            known: dict[int, Source] = {}
+            sources: dict[int, Source] = {}
             groups = (("grad", cotangents), ("operand", operands), ("result", results))
             for kind, group in groups:
                 for n, array in enumerate(group):
-                    known.setdefault(id(array), Source(kind, n))  # type: ignore[arg-type]
+                    sources.setdefault(id(array), Source(kind, n))  # type: ignore[arg-type]
             claimed: list[Any] = []
 
             def called(*arguments: Any, **keywords: Any) -> Any:
@@ -225,12 +225,12 @@ class CaughtCall(_PlainCall):
                 bound = dict(zip(names, arguments, strict=False)) | keywords
                 full = build_signature(backward).bind(**bound)
                 full.apply_defaults()
-                named, taken = split_arrays(backward, full.arguments)
+                named, passed = split_arrays(backward, full.arguments)
                 leaves = jax.tree.leaves(list(full.arguments.values()))
                 leaves = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
-                if len(leaves) != len(taken) or any(id(array) not in known for array in leaves):
+                if len(leaves) != len(passed) or any(id(array) not in sources for array in leaves):
                     raise NotExpressible("autograd does not only call the entry's backward")
-                calls.append((named, list(map(strong, taken)), [known[id(a)] for a in leaves]))
+                calls.append((named, list(map(strong, passed)), [sources[id(a)] for a in leaves]))
                 claimed.append(self.invoke(backward, full.arguments))
                 return claimed[-1]
 
@@ -258,14 +258,14 @@ class CaughtCall(_PlainCall):
             return batched
         shared = [t for t, axis in zip(self._present, axes, strict=True) if axis is None]
         if any(jnp.issubdtype(type_.dtype, jnp.floating) for type_ in shared):
-            return None  # JAX sums its gradients within products
+            return None  # JAX sums their gradients within products
         call = self._all_at_once(size, self.many)
         return None if call is None else (call.kind, True)
 
     def _all_at_once(self, size: int, many: Many) -> LaidOutCall | None:
-        """The calls of one more dimension at the front of all operands, as the entry has them."""
+        """The call that stands for calls with one more dimension at the front of all operands."""
         if len({type_.shape[:1] for type_ in self.arrays}) > 1 and many == "merged":
-            return None  # one of them is for all
+            return None  # an operand is shared by all calls
         order: Order = Merged(size) if many == "merged" else None
         layout = Layout((order,) * len(self.order), (order,) * len(self.kind.jaxpr.out_avals))
         function = jax.vmap(self.function, axis_size=size)
@@ -287,7 +287,7 @@ class CaughtCall(_PlainCall):
 
     @computed_once
     def moved(self, size: int, axes: tuple[int | None, ...]) -> "CaughtCall | None":
-        """The call, if the entry's own means many calls of the entry."""
+        """The call with batched operands, if the entry's own call can also be batched."""
         reference = self._reference
         moved = reference.moved(size, axes)
         if moved is None or not has_meaning(moved.kind, reference.kind, size, axes):
@@ -313,16 +313,16 @@ class _OperatorBackward(BackwardRules):
 
     @property
     def kind(self) -> Kind:
-        made = self.forward.operator_backward(self.grads, self.needed)
-        assert made is not None
-        return made[0]
+        composite = self.forward.operator_backward(self.grads, self.needed)
+        assert composite is not None
+        return composite[0]
 
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
         by_source = dict(zip(self.sources, axes, strict=True))
-        of_operands = tuple(
+        operand_axes = tuple(
             by_source.get(Source("operand", n), 0) for n in range(len(self.forward.order))
         )
-        forward = self.forward.moved(size, of_operands)
+        forward = self.forward.moved(size, operand_axes)
         if not isinstance(forward, CaughtCall):  # None
             return None
         present = iter(range(len(self.grads)))
@@ -333,10 +333,10 @@ class _OperatorBackward(BackwardRules):
             for grad in self.grads
         )  # fmt: skip
         try:
-            made = forward.operator_backward(grads, self.needed)
+            composite = forward.operator_backward(grads, self.needed)
         except (LoweringError, InvalidCallError):
             return None
-        return made[0] if made is not None and made[1] == self.sources else None
+        return composite[0] if composite is not None and composite[1] == self.sources else None
 
 
 def _typed(aval: Any) -> tuple[Any, ...]:

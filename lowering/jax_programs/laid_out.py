@@ -1,8 +1,8 @@
 """Calls whose arrays differ from the composite's: dimensions in another order, or the arrays of
 many calls in one.
 
-The operands are still the caller's arrays, and the change of their form is part of the call: JAX
-then adds gradients to those of their other uses as it does in the program without composites.
+The operands are the caller's arrays, and the change of their form is part of the call. JAX then
+adds up the gradients of all uses of an array as in the program without composites.
 """
 
 from dataclasses import dataclass
@@ -29,16 +29,16 @@ from lowering.jax_programs.pulling import Arrays
 
 @dataclass(frozen=True, eq=False)
 class LaidOutCall:
-    """The properties that equal calls of this form share, as `Rules` describes them."""
+    """The properties that equal calls of this form share; see `Rules`."""
 
     call: EntryCall
-    """The call of arrays as the composite has them."""
+    """The call on arrays in the composite's form."""
     layout: Layout
     """The layout of the operands that are present, in the composite's order, and of the results."""
     function: Arrays
     """The JAX function, of the caller's arrays in the composite's order."""
     further: tuple[Order] | None = None
-    """The form of each further result, which the backward takes. None: it is not known."""
+    """The form of each further result, which the backward takes; None if it is unknown."""
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -75,7 +75,7 @@ class LaidOutCall:
 
     @property
     @computed_once
-    def _orders_of_saved(self) -> tuple[Order, ...]:
+    def _saved_orders(self) -> tuple[Order, ...]:
         """The orders of results and further results."""
         count = len(self.call.saving.jaxpr.out_avals) - len(self.layout.results)
         return (*self.layout.results, *(self.further or ()) * count)
@@ -86,7 +86,7 @@ class LaidOutCall:
         if self.further is None:
             return None
         inner = self.call.saving
-        layout = Layout(self.layout.operands, self._orders_of_saved)
+        layout = Layout(self.layout.operands, self._saved_orders)
 
         def function(*operands: Any) -> list[Any]:
             assert inner.uncompiled is not None
@@ -101,7 +101,7 @@ class LaidOutCall:
         gradients = self.call.pull_back(
             Cotangents(
                 layout.into(cts.operands, layout.operands),
-                layout.into(cts.results, self._orders_of_saved[: len(cts.results)]),
+                layout.into(cts.results, self._saved_orders[: len(cts.results)]),
                 layout.into(cts.grads, layout.results),
                 cts.needed,
             )

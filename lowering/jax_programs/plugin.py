@@ -1,8 +1,8 @@
 """Turning composites on in JAX programs, without a line in the user's script.
 
-JAX asks its plugins (entry-point group `jax_plugins`) when it starts its devices, which is before a
-program makes its first array. This one registers no devices. If XLA_COMPOSITE_OP is not set, it
-only warns about misspelled variables.
+JAX calls its plugins (entry-point group `jax_plugins`) when it starts its devices, which is before
+a program makes its first array. This plugin registers no devices. If XLA_COMPOSITE_OP is not set,
+it only warns about misspelled variables.
 """
 
 import sys
@@ -26,7 +26,7 @@ def initialize() -> None:
     if ALLOWLIST.read():
         try:
             _enable(ALLOWLIST.read())
-        except Exception as error:  # JAX logs what a plugin raises, and goes on
+        except Exception as error:  # JAX would log the error and continue
             _raise_in_program(error)
 
 
@@ -54,7 +54,7 @@ def _enable(text: str) -> None:
 
 
 def _raise_in_program(error: Exception) -> None:
-    """Have the program end with an error at the next function that JAX traces or compiles."""
+    """Make the program end with an error at the next function that JAX traces or compiles."""
     from jax import monitoring
 
     def fail(*_: Any, **__: Any) -> None:

@@ -1,7 +1,7 @@
 """The gradient of a JAX function as a function of the operands of a backward.
 
 JAX's own derivative is traced as one program: from operands and gradients to results and the
-gradients of operands. A backward takes some of the operands, and perhaps results, such as the
+gradients of operands. A backward takes some of the operands, and possibly results, such as the
 output of softmax. The gradients must not depend on other values.
 """
 
@@ -32,7 +32,7 @@ class Source:
     """The source of an operand of a backward."""
 
     kind: Literal["grad", "operand", "result", "further"]
-    """`further`: JAX's derivative has no such array and does not read it."""
+    """The kind of the source. JAX's derivative does not read an array of the kind `further`."""
     number: int
 
 
@@ -43,69 +43,69 @@ def pulled_back(
     needed: Sequence[bool],
     sources: Sequence[Source],
 ) -> Arrays:
-    """The gradients of the operands that are selected, as a function of `sources`.
+    """The gradients of the needed operands, as a function of `sources`.
 
     Args:
-        operands: types of the function's operands.
-        grads: for each result, the type of its gradient, or None if it is zero.
+        operands: the types of the function's operands.
+        grads: for each result, the type of its gradient, or None if the gradient is zero.
 
     Raises:
-        NotExpressible: the gradient needs something else.
+        NotExpressible: the gradient needs other values.
     """
     count = len(operands)
 
-    def whole(*values: Any) -> list[Any]:
+    def program(*values: Any) -> list[Any]:
         inputs, cotangents = values[:count], list(values[count:])
 
         def differentiated(*operands: Any) -> tuple[list[Any], list[Any]]:
             results = function(*operands)
             return [r for r, g in zip(results, grads, strict=True) if g is not None], results
 
-        of_selection = on_selected(differentiated, inputs, needed)
-        _, pull, results = jax.vjp(of_selection, *compress(inputs, needed), has_aux=True)
+        selected = on_selected(differentiated, inputs, needed)
+        _, pull, results = jax.vjp(selected, *compress(inputs, needed), has_aux=True)
         return [*results, *pull(cotangents)]
 
-    traced = trace(whole, [*operands, *(g for g in grads if g is not None)])
+    traced = trace(program, [*operands, *(g for g in grads if g is not None)])
     return _cut(traced, sources, count, len(grads))
 
 
 def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) -> Arrays:
-    """The last results of a traced function, from intermediate values of it."""
+    """The last results of a traced function, as a function of its intermediate values."""
     jaxpr = traced.jaxpr
-    places: dict[Any, int] = {}
-    for place, source in enumerate(sources):
+    positions: dict[Any, int] = {}
+    for position, source in enumerate(sources):
         atom = _atom(jaxpr, source, operands)
         if isinstance(atom, Var):
-            places.setdefault(atom, place)
+            positions.setdefault(atom, position)
     outputs = jaxpr.outvars[results:]
     needed = {atom for atom in outputs if isinstance(atom, Var)}
-    kept = []
+    equations = []
     for equation in reversed(jaxpr.eqns):
-        if any(v in needed and v not in places for v in equation.outvars):
-            kept.append(equation)
+        if any(v in needed and v not in positions for v in equation.outvars):
+            equations.append(equation)
             needed.update(atom for atom in equation.invars if isinstance(atom, Var))
-    kept.reverse()
-    if any(v in needed and v not in places for v in jaxpr.invars):
+    equations.reverse()
+    if any(v in needed and v not in positions for v in jaxpr.invars):
         raise NotExpressible("the gradient reads a value that the backward does not take")
 
-    def of_sources(*values: Any) -> list[Any]:
-        known = {atom: values[place] for atom, place in places.items()}
+    def evaluate(*values: Any) -> list[Any]:
+        by_atom = {atom: values[position] for atom, position in positions.items()}
 
         def read(atom: Any) -> Any:
             if isinstance(atom, JaxprLiteral):
                 return constant(atom.val) if np.ndim(atom.val) else atom.val
-            return known[atom]
+            return by_atom[atom]
 
-        for equation in kept:
+        for equation in equations:
             computed = run_equation(equation, [read(atom) for atom in equation.invars])
-            known = {**dict(zip(equation.outvars, computed, strict=True)), **known}
+            by_atom = {**dict(zip(equation.outvars, computed, strict=True)), **by_atom}
         return [jnp.asarray(read(atom), atom.aval.dtype) for atom in outputs]
 
-    return of_sources
+    return evaluate
 
 
 def _atom(jaxpr: Any, source: Source, operands: int) -> Any:
-    """The variable of the traced function that a source is; None if there is none."""
+    """The variable of the traced function for a source; None if there is none."""
     match source.kind:
         case "grad":
             return jaxpr.invars[operands + source.number]

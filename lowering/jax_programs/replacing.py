@@ -1,11 +1,11 @@
 """Replacing the code of a Python function, wherever a program holds the function.
 
 Programs hold functions of JAX in many places: as names of modules, fields of flax modules, values
-of dictionaries, or inside what `jax.jit` returned. The function object stays the same in all of
-them. Only its code changes, and is restored when nothing catches the function any more.
+of dictionaries, or inside functions that `jax.jit` returned. The function object stays the same in
+all of them. Only its code changes, and is restored when no entry catches the function any more.
 
-Some functions are made by each call of another one, such as the updates of optax's optimizers. Then
-the code of the other one changes, and that of the functions that it has made.
+Some functions are local functions of another function, such as the updates of optax's optimizers.
+Then the code of the outer function changes, and the code of the local functions that it has made.
 """
 
 import gc
@@ -20,10 +20,10 @@ from composites.errors import UnusableFunctionError, did_you_mean
 from composites.functions import import_module
 
 _LOCALS = "<locals>"
-"""Stands in names of functions between the one that makes and the one that is made."""
+"""The part of a name between an outer function and a local function."""
 
 Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-"""Takes the original function, and the arguments of a call."""
+"""A function of the original function and the arguments of a call."""
 
 
 class Replaced(Protocol):
@@ -49,7 +49,7 @@ class ReplacedFunction:
         def handled(*arguments: Any, **keywords: Any) -> Any:
             return handler(original, arguments, keywords)
 
-        # `jax.jit` and flax ask functions for their arguments.
+        # `jax.jit` and flax read the signatures of functions.
         function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
         function.__code__ = _calling(handled, self._code)
 
@@ -63,7 +63,7 @@ class ReplacedFunction:
 
 
 def _calling(handled: Callable[..., Any], code: CodeType) -> CodeType:
-    """Code that calls a function, which it holds as a constant."""
+    """Make code that calls a function, which it holds as a constant."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         handled: Any = "handled"
@@ -77,18 +77,18 @@ def _calling(handled: Callable[..., Any], code: CodeType) -> CodeType:
 
 
 class ReplacedLocal:
-    """The functions that a `def` inside another function makes. Their calls go to a handler until
-    `restore`. One that another thread makes during the change may keep the former code until the
-    next change.
+    """The local functions that a `def` inside another function makes. Their calls go to a handler
+    until `restore`. A function that another thread makes during the change may keep its former code
+    until the next change.
 
-    The handler's original function has the values of the variables of the one that was called. It
-    has no defaults, but the handler gets all arguments.
+    The handler's original function has the variables of the function that was called. It has no
+    defaults, but the handler gets all arguments.
     """
 
     def __init__(self, maker: FunctionType, code: CodeType, handler: Handler) -> None:
         self._maker = maker
         self._code = code
-        self._code_of_maker = maker.__code__
+        self._maker_code = maker.__code__
         self._is_restored = False
 
         def handled(
@@ -96,7 +96,7 @@ class ReplacedLocal:
         ) -> Any:
             cells = tuple(map(CellType, variables))
             original = FunctionType(code, maker.__globals__, code.co_name, closure=cells)
-            if self._is_restored:  # another thread was making the function meanwhile
+            if self._is_restored:  # another thread made the function in the meantime
                 return original(*arguments, **keywords)
             return handler(original, arguments, keywords)
 
@@ -110,39 +110,39 @@ class ReplacedLocal:
     def restore(self) -> None:
         """See `Replaced`."""
         self._is_restored = True
-        self._maker.__code__ = self._code_of_maker
+        self._maker.__code__ = self._maker_code
         _exchange(self._calling, self._code)
 
 
-def _exchange(code: CodeType, other: CodeType) -> None:
-    """Replace a code object in all functions that have it, except those that `gc.freeze` hides."""
+def _exchange(code: CodeType, replacement: CodeType) -> None:
+    """Replace a code object in all functions that have it and that `gc.freeze` does not hide."""
     for function in gc.get_referrers(code):
         if isinstance(function, FunctionType) and function.__code__ is code:
-            function.__code__ = other
+            function.__code__ = replacement
 
 
 _HANDLED = "the function that is called"
-"""Stands for it in compiled source."""
+"""The placeholder of the called function in compiled source."""
 
 
 def _calling_with_variables(handled: Callable[..., Any], code: CodeType) -> CodeType:
-    """Code with the parameters and the variables of other code. It calls a function, which it
+    """Make code with the parameters and the variables of `code`. It calls a function, which it
     holds as a constant, with the values of the variables and with its arguments."""
-    names, rest, further = inspect.getargs(code)
+    names, varargs, varkw = inspect.getargs(code)
     positional, keyword_only = names[: code.co_argcount], names[code.co_argcount :]
     parameters = [*positional]
     if code.co_posonlyargcount:
         parameters.insert(code.co_posonlyargcount, "/")
-    if rest is not None or keyword_only:
-        parameters.append(f"*{rest or ''}")
-    further_ones = [] if further is None else [f"**{further}"]
-    arguments = [*positional, *([] if rest is None else [f"*{rest}"])]
-    keywords = [f"{name!r}: {name}" for name in keyword_only] + further_ones
+    if varargs is not None or keyword_only:
+        parameters.append(f"*{varargs or ''}")
+    unpacked = [] if varkw is None else [f"**{varkw}"]
+    arguments = [*positional, *([] if varargs is None else [f"*{varargs}"])]
+    keywords = [f"{name!r}: {name}" for name in keyword_only] + unpacked
     source = f"""
-def maker({_each(code.co_freevars)}):
-    def call({_each([*parameters, *keyword_only, *further_ones])}):
+def maker({_list(code.co_freevars)}):
+    def call({_list([*parameters, *keyword_only, *unpacked])}):
         __handled = {_HANDLED!r}
-        return __handled(({_each(code.co_freevars)}), ({_each(arguments)}), {{{_each(keywords)}}})
+        return __handled(({_list(code.co_freevars)}), ({_list(arguments)}), {{{_list(keywords)}}})
 """
     module = compile(source, code.co_filename, "exec", dont_inherit=True)
     call = _code_within(_code_within(module, "maker"), "call")
@@ -155,15 +155,15 @@ def maker({_each(code.co_freevars)}):
     )
 
 
-def _each(parts: Sequence[str]) -> str:
+def _list(parts: Sequence[str]) -> str:
     return "".join(f"{part}, " for part in parts)
 
 
 def _code_within(code: CodeType, name: str) -> CodeType:
-    """The code of the one `def` of this name.
+    """The code of the only inner `def` of a name.
 
     Raises:
-        UnusableFunctionError: there is none, or there are several.
+        UnusableFunctionError: there is no such `def`, or there are several.
     """
     within = [c for c in code.co_consts if isinstance(c, CodeType)]
     matches = [c for c in within if c.co_name == name]
@@ -179,19 +179,18 @@ _SPECIAL = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERA
 
 
 def _is_plain(code: CodeType) -> bool:
-    """Return whether code is that of a function, not of a class or a generator, which only reads
-    the variables of others."""
+    """Return whether code is of a plain function, not of a class or a generator, and only reads the
+    variables of enclosing functions."""
     if code.co_flags & _SPECIAL or not code.co_flags & inspect.CO_OPTIMIZED:
         return False
     return _changed(code).isdisjoint(code.co_freevars)
 
 
 def _changed(code: CodeType) -> set[str]:
-    """The variables that code assigns to where functions share them, itself or in functions that it
-    makes."""
-    own = {i.argval for i in get_instructions(code) if i.opname in _CHANGES}
+    """The shared variables that code assigns to, itself or in its inner functions."""
+    changed = {i.argval for i in get_instructions(code) if i.opname in _CHANGES}
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return own.union(*(_changed(made).intersection(made.co_freevars) for made in inner))
+    return changed.union(*(_changed(code).intersection(code.co_freevars) for code in inner))
 
 
 _CHANGES = ("STORE_DEREF", "DELETE_DEREF")
@@ -205,21 +204,21 @@ class Replaceable:
     is_compiled: bool
     """True if `jax.jit` is among the wrappers."""
     local: CodeType | None = None
-    """The code of a function that `function` makes, and that is meant then."""
+    """The code of the local function of `function` that is replaced; None to replace `function`."""
 
     def replace(self, handler: Handler) -> Replaced:
-        """Have calls go to a handler."""
+        """Make calls go to a handler."""
         if self.local is None:
             return ReplacedFunction(self.function, handler)
         return ReplacedLocal(self.function, self.local, handler)
 
 
 def find_replaceable(target: str) -> Replaceable:
-    """The function of `package.module:Class.method`, or of `package.module:function.<locals>.name`
-    for one that `function` makes.
+    """Find the function `package.module:Class.method`, or a local function
+    `package.module:function.<locals>.name`.
 
     Raises:
-        UnusableFunctionError: there is none, or its code cannot be replaced.
+        UnusableFunctionError: the function does not exist, or its code cannot be replaced.
     """
     name, _, path = target.partition(":")
     path, _, local = path.partition(f".{_LOCALS}.")
@@ -249,7 +248,7 @@ def find_replaceable(target: str) -> Replaceable:
 
 def _is_compiled(value: Any) -> bool:
     while hasattr(value, "__wrapped__"):
-        if hasattr(value, "lower"):  # as what jax.jit returns has
+        if hasattr(value, "lower"):  # a function that jax.jit returned
             return True
         value = value.__wrapped__
     return False

@@ -1,4 +1,4 @@
-"""The outcomes of the calls that JAX programs made themselves."""
+"""The outcomes of the calls that JAX programs make themselves."""
 
 from lowering.jax_entries.statistics import statistics
 from lowering.jax_programs import activation

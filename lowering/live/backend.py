@@ -28,7 +28,7 @@ if chosen.chosen() != "fx":
     )
 chosen.import_package()  # turns on the entries of XLA_COMPOSITE_OP, before Dynamo traces
 
-from lowering.export.request import mesh_of  # noqa: E402
+from lowering.export.request import make_mesh  # noqa: E402
 from lowering.frontends.fx.autocast import autocast, with_cast_lists  # noqa: E402
 from lowering.frontends.fx.device import device  # noqa: E402
 from lowering.frontends.fx.flex_attention import kept_whole  # noqa: E402
@@ -83,7 +83,7 @@ def composites(
         raise CompositesError(f"backend 'composites' has no mode {mode!r}; leave `mode` out")
     chosen_options = Options.read(options or {})
     check_names(chosen_options.kernels)
-    divided = mesh_of(chosen_options.mesh, chosen_options.shardings, "gspmd")
+    divided = make_mesh(chosen_options.mesh, chosen_options.shardings, "gspmd")
     shardings = InputShardings(divided, chosen_options.shardings or {})
     sources = torch_internals.input_sources(graph.graph)
     shardings.check(

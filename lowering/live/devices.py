@@ -24,7 +24,7 @@ import torch
 from composites.element_types import NAME_OF_PYTORCH
 from composites.errors import CompositesError, CompositesWarning
 from lowering.export.compilation_cache import cached_in
-from lowering.export.partitioning import platform_of, sharding_on
+from lowering.export.partitioning import platform_name, sharding_on
 from lowering.export.shardings import DeviceMesh, Spec
 from lowering.frontends.tensor_types import DTYPE_OF
 from lowering.live.exchange import (
@@ -72,7 +72,7 @@ class Devices:
     @property
     def platform(self) -> str:
         """The platform of JAX."""
-        return platform_of(self.home if self.mesh is None else self.mesh.devices.flat[0])
+        return platform_name(self.home if self.mesh is None else self.mesh.devices.flat[0])
 
     @property
     def are_several(self) -> bool:

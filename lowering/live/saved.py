@@ -9,7 +9,7 @@ from pathlib import Path
 
 from composites.errors import CompositesError
 from lowering.emission.types import TensorType
-from lowering.export.dimensions import shape_of
+from lowering.export.dimensions import symbolic_shape
 from lowering.export.manifest import Value
 from lowering.export.program import Program
 from lowering.frontends.protocols import LoweredGraph
@@ -52,7 +52,7 @@ def save_graph(
 
 
 def _value(name: str, type_: TensorType) -> Value:
-    return Value(name, shape_of(type_.shape), type_.element_type)
+    return Value(name, symbolic_shape(type_.shape), type_.element_type)
 
 
 def _new_folder(parent: Path, kind: str) -> Path:

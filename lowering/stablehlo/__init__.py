@@ -20,14 +20,14 @@
     module = run_passes(module, [clean, partial(decompose, keep="ptxla.softmax")])
     module.write("lowered.mlir")
 
-Importing this package imports neither torch nor jax, and nothing else of `lowering`. jaxlib is
-imported by the first call that needs it, and so is jax: for running, for kernels, and by passes
-that replace an operation with a JAX function of its operands.
+Importing this package imports neither torch nor jax, and nothing else of `lowering`. jaxlib and jax
+are imported by the first call that needs them: jax for running, for kernels, and by passes that
+replace an operation with a JAX function of its operands.
 
 It has three non-goals:
 
 - *Optimizing.* Passes change how a program is written, not what it computes or how fast. The two
-  that remove casts are the exception, and run only where they are named.
+  passes that remove casts are the exception, and run only where they are named.
 - *Shardings, layouts, devices.* Passes keep them, and never choose them.
 - *A stable view of MLIR.* The interface of `Module.ir` is jaxlib's, and changes with it.
 """

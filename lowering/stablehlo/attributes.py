@@ -20,7 +20,7 @@ _READABLE_ELEMENTS = frozenset(
     + ["i1", "f16", "f32", "f64"]
 )
 
-# How deep lists and dictionaries may be nested. Python has a limit for recursion.
+# The largest depth of nested lists and dictionaries. Python limits recursion.
 _DEEPEST = 100
 
 # Dense arrays that XLA's FFI decodes, by element type. Booleans are passed as bytes.
@@ -41,7 +41,7 @@ def to_python(attribute: IrAttribute, depth: int = 0) -> Any:
 
     Raises:
       AttributeConversionError: a string is not UTF-8, or lists and dictionaries are nested more
-        than 100 deep. `depth` is how deep the attribute is itself.
+        than 100 deep. `depth` is the depth of `attribute` itself.
     """
     kinds = ir()
     if depth > _DEEPEST:
@@ -67,7 +67,7 @@ def to_python(attribute: IrAttribute, depth: int = 0) -> Any:
 
 
 def to_ffi(attribute: IrAttribute, where: str, depth: int = 0) -> IrAttribute:
-    """The form of an attribute that XLA's typed FFI decodes. It must run inside the context.
+    """The form of an attribute that XLA's typed FFI decodes. Call it inside the context.
 
     Scalars and strings are unchanged. Lists become one-dimensional dense arrays (bool as i8),
     half-precision floats become f32, and types become their names.

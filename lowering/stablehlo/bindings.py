@@ -34,17 +34,15 @@ from .ir_types import IrAttribute, IrContext, IrModule, IrOperation, IrType, IrV
 
 T = TypeVar("T")
 
-# The releases of jaxlib that the tests were run with. They have StableHLO 1.13, 1.17
-# and 1.22.
-SEEN_WITH = ("0.7.1", "0.10.2", "0.12.0")
+# The releases of jaxlib that the tests were run with. They have StableHLO 1.13, 1.17 and 1.22.
+TESTED_RELEASES = ("0.7.1", "0.10.2", "0.12.0")
 
 PORTABLE_VERSION = (1, 13, 0)
 """The StableHLO version of portable artifacts by default.
 
-It is the version of jaxlib 0.7.1, the oldest in `pyproject.toml`. A jaxlib of a year ago
-(0.8.1, of November 2025) has 1.13.3. From 1.14 on, every composite is `vhlo.composite_v2`, which it
-cannot read.
-`.ci/run artifacts` reads files with three releases.
+It is the version of jaxlib 0.7.1, the oldest release in `pyproject.toml`. A jaxlib of a year ago
+(0.8.1, of November 2025) has 1.13.3. From 1.14 on, every composite is `vhlo.composite_v2`, which
+jaxlib 0.8.1 cannot read. `.ci/run artifacts` reads files with three releases.
 """
 
 # The first bytes of every MLIR bytecode file. The producer's name follows, terminated by a zero
@@ -69,7 +67,7 @@ Version: TypeAlias = tuple[int, int, int]
 @lru_cache(maxsize=1)
 def ir() -> Any:
     """`jaxlib.mlir.ir`, with the StableHLO passes registered."""
-    # As JAX does, which comes later here: else jaxlib writes lines about its devices to stderr.
+    # JAX sets this too, but is imported later. Without it, jaxlib prints its devices to stderr.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     try:
         from jaxlib.mlir import ir as module
@@ -105,7 +103,7 @@ def new_context() -> IrContext:
     except ImportError as error:
         raise MissingJaxError(
             f"this jaxlib does not have the expected modules ({error}); "
-            f"tested versions: {', '.join(SEEN_WITH)}"
+            f"tested versions: {', '.join(TESTED_RELEASES)}"
         ) from error
     registry = ir().DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)  # func, among others
@@ -114,7 +112,7 @@ def new_context() -> IrContext:
     for dialect in (_stablehlo(), chlo, sdy):
         dialect.register_dialect(context, load=True)
     with building(context):
-        # Loads the dialect of `!quant.uniform`, which jaxlib has no function for.
+        # Loads the dialect of `!quant.uniform`, for which jaxlib has no function.
         run_pipeline(ir().Module.create(), "builtin.module(vhlo-legalize-to-stablehlo)")
     return context
 
@@ -135,15 +133,15 @@ def parse_text(text: str, source: str = "<text>", context: IrContext | None = No
         text.encode()
     except UnicodeEncodeError as error:
         before = text[: error.start].split("\n")
-        place = len(before), len(before[-1]) + 1
-        raise ParseError(source, *place, "half of a surrogate pair is not text", "") from None
+        position = len(before), len(before[-1]) + 1
+        raise ParseError(source, *position, "half of a surrogate pair is not text", "") from None
     context = context or new_context()
     try:
         module = ir().Module.parse(text, context)
     except ir().MLIRError as error:
         line, column, problem = _first_diagnostic(error)
         raise ParseError(source, line, column, problem, text) from None
-    # MLIR wraps what is in a file in a module, also where nothing is.
+    # MLIR wraps the contents of a file in a module, even if the file is empty.
     if not module.body.operations and not _COMMENT.sub("", text).strip():
         raise ParseError(source, 1, 1, "there is no module; the file or text is empty", "")
     return module
@@ -200,7 +198,7 @@ def hlo_to_stablehlo(hlo: bytes) -> bytes:
 
 
 def copy_into(context: IrContext, module: IrModule) -> IrModule:
-    """A copy of a module that lives in another context, such as a module that jax lowered."""
+    """A copy, in `context`, of a module of another context, such as a module that jax lowered."""
     return ir().Module.parse(bytecode(module), context)
 
 
@@ -208,7 +206,7 @@ def clone(module: IrModule) -> IrModule:
     """A copy of a module in its own context."""
     with building(module.context):
         copy = ir().Module.create()
-        # All attributes are copied: the module's name, and what the frontend added.
+        # Copy all attributes: the module's name, and those that the frontend added.
         for name, attribute in attributes(module.operation).items():
             copy.operation.attributes[name] = attribute
         for operation in module.body.operations:
@@ -241,11 +239,11 @@ def serialize_portable(module: IrModule, version: str | None = None) -> bytes:
     target = _target_version(version)
     data, problems = _serialized(module, target)
     if data is None:
-        # jaxlib 0.7.1 says which operation it is, newer ones also print it, at any length.
-        what = shorten(_ILLEGAL.sub(r"operation \1", problems), 240, placeholder=" …")
+        # jaxlib 0.7.1 names the operation; newer releases also print it, at any length.
+        problem = shorten(_ILLEGAL.sub(r"operation \1", problems), 240, placeholder=" …")
         raise VersionError(
             f"the module cannot be written for StableHLO {_dotted(target)};"
-            f" {_way_out(module, target)}; the first problem: {what}"
+            f" {_way_out(module, target)}; the first problem: {problem}"
         )
     return data
 
@@ -261,7 +259,7 @@ def _serialized(module: IrModule, target: Version) -> tuple[bytes | None, str]:
 def _way_out(module: IrModule, refused: Version) -> str:
     """Advice on a newer version that can hold a module.
 
-    StableHLO only adds to what a version can hold, and raises the second number when it does.
+    StableHLO versions only add operations, and raise the second number when they do.
     """
     newest = current_version()
     newer = [v for v in _minor_versions(newest) if refused < v < newest]
@@ -321,7 +319,7 @@ def legalize_chlo(module: IrModule) -> None:
     """Expand CHLO in place.
 
     Where sizes vary, the official pass writes operations of the shape dialect, which have no
-    versioned form. They become StableHLO too.
+    versioned form. These become StableHLO too.
     """
     run_pipeline(module, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
     if find_operations(module.operation, "shape.shape_of"):
@@ -344,7 +342,7 @@ def attributes(operation: IrOperation) -> dict[str, IrAttribute]:
     """The attributes of an operation by name.
 
     Raises:
-      AttributeConversionError: a name is not UTF-8; MLIR allows any bytes. Or a value is a
+      AttributeConversionError: a name is not UTF-8 (MLIR allows any bytes), or a value is a
         location.
     """
     return _items(operation.attributes, operation.name)
@@ -356,7 +354,7 @@ def _items(entries: Any, where: str) -> dict[str, IrAttribute]:
         try:
             items[name] = entries[name]
         except TypeError:
-            # A location is an attribute in MLIR, but in the bindings of jaxlib 0.10.2 it is none.
+            # A location is an attribute in MLIR, but not in the bindings of jaxlib 0.10.2.
             raise AttributeConversionError(
                 f"jaxlib cannot read attribute {name} of {where}; locations cannot be attributes"
             ) from None
@@ -364,7 +362,7 @@ def _items(entries: Any, where: str) -> dict[str, IrAttribute]:
 
 
 def _names(entries: Any, where: str) -> list[str]:
-    """The names in an attribute dictionary, where they can be written as Python text.
+    """The names in an attribute dictionary, as Python strings.
 
     Iterating gives names in one release and pairs in another. A pair's `name` aborts the process
     if it is not UTF-8. Printing the pair only raises an exception.
@@ -386,11 +384,11 @@ def string_value(attribute: IrAttribute) -> str:
     """The value of a StringAttr, or the function's name in a FlatSymbolRefAttr.
 
     Raises:
-      AttributeConversionError: it is not UTF-8; MLIR allows any bytes.
+      AttributeConversionError: the value is not UTF-8; MLIR allows any bytes.
     """
     try:
         return str(attribute.value)
-    # jaxlib's bindings raise the one or the other, by release.
+    # jaxlib's bindings raise either error, depending on the release.
     except (RuntimeError, UnicodeDecodeError):
         raise AttributeConversionError(
             f"the string {attribute} is not UTF-8; write it in UTF-8"
@@ -401,7 +399,7 @@ def dictionary_items(attribute: IrAttribute) -> dict[str, IrAttribute]:
     """The entries of a DictAttr; empty for None.
 
     Raises:
-      AttributeConversionError: a name is not UTF-8, or a value is a location, as in `attributes`.
+      AttributeConversionError: a name is not UTF-8, or a value is a location; see `attributes`.
     """
     return {} if attribute is None else _items(attribute, "a dictionary")
 
@@ -410,7 +408,7 @@ def list_elements(attribute: IrAttribute) -> list[IrAttribute]:
     """The elements of an ArrayAttr.
 
     Raises:
-      AttributeConversionError: one is a location, as in `attributes`.
+      AttributeConversionError: an element is a location; see `attributes`.
     """
     try:
         return list(attribute)
@@ -421,13 +419,13 @@ def list_elements(attribute: IrAttribute) -> list[IrAttribute]:
 
 
 def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
-    """The operations with one of these names, including nested ones, in program order."""
+    """The operations with one of the names, including nested operations, in program order."""
     accepted = frozenset(names)
     return [operation for operation in nested_operations(root) if operation.name in accepted]
 
 
 def nested_operations(root: IrOperation) -> list[IrOperation]:
-    """An operation and all that are nested in it, in program order."""
+    """An operation and all operations nested in it, in program order."""
     operations: list[IrOperation] = []
     advance = ir().WalkResult.ADVANCE
 
@@ -483,18 +481,18 @@ def defining_operation(value: IrValue) -> IrOperation | None:
 
 
 def made_by(value: IrValue, *names: str) -> IrOperation | None:
-    """The operation that produces a value, if it has one of these names."""
+    """The operation that produces a value, if it has one of the names."""
     owner = defining_operation(value)
     return owner if owner is not None and owner.name in names else None
 
 
-def number_of(value: IrValue) -> Any:
-    """The number that all elements of a constant are; None for another value."""
+def splat_number(value: IrValue) -> Any:
+    """The number that all elements of a constant value equal; None for another value."""
     owner = made_by(value, "stablehlo.constant")
     return None if owner is None else splat_value(owner)
 
 
-def direction_of(compare: IrOperation) -> str:
+def comparison_direction(compare: IrOperation) -> str:
     """The direction of a `stablehlo.compare`, such as `LT`."""
     return str(attributes(compare)["comparison_direction"]).split()[-1].strip(">")
 
@@ -512,20 +510,20 @@ def location_name(location: Any) -> str:
 
 def operator_name(location: Any) -> str:
     """The operator that an operation came from, such as `aten::sort`; empty if the location does
-    not say it."""
+    not name one."""
     match = _OPERATOR.fullmatch(location_name(location))
     return f"{match[1]}::{match[2]}" if match else ""
 
 
 def source_line(location: Any) -> str:
-    """The line of Python that a location names, such as `model.py:12`; empty if none. Of a stack,
-    it is the innermost line of the module that is exported, or else the innermost one."""
+    """The line of Python that a location names, such as `model.py:12`; empty if there is none. For
+    a stack, the innermost line of the exported module, or else the innermost line."""
     lines = _PYTHON_LINE.findall(str(location))
     return ":".join(innermost_line(lines) or (lines or [()])[0])
 
 
 def innermost_line(lines: Iterable[tuple[str, T]]) -> tuple[str, T] | None:
-    """The innermost line of the exported module, of files and lines of a stack, innermost first;
+    """The innermost line of the exported module in a stack of files and lines, innermost first;
     None if there is none."""
     inside = takewhile(lambda line: not _EXPORT.match(line[0]), lines)
     return next((line for line in inside if not _FRAMEWORK.match(line[0])), None)
@@ -537,8 +535,8 @@ def _first_diagnostic(error: Any) -> tuple[int, int, str]:
     if not diagnostics:
         return 0, 0, str(error)
     first = diagnostics[0]
-    place = _LOCATION.search(str(first.location))
-    line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+    match = _LOCATION.search(str(first.location))
+    line, column = (int(match[1]), int(match[2])) if match else (0, 0)
     return line, column, str(first.message).strip()
 
 
@@ -562,7 +560,7 @@ def _with_diagnostics(context: IrContext, call: Callable[[], T]) -> tuple[T | No
     except ValueError as error:
         return None, messages[0] if messages else str(error)
     except MemoryError:  # damaged bytecode may name any size
-        return None, "it asks for more memory than there is, or than is allowed"
+        return None, "it needs more memory than is available or allowed"
     finally:
         handler.detach()
 
@@ -578,12 +576,12 @@ def _dotted(version: Version) -> str:
 
 LARGEST_BOOLEAN_CONSTANT = 100
 """Larger boolean constants are printed in hexadecimal, which MLIR versions read in different ways:
-one uses a bit for each value, another a byte."""
+some versions use a bit for each value, others a byte."""
 
 
 def splat_value(constant: IrOperation) -> Any:
-    """The number that all elements of a `stablehlo.constant` have; None if they differ."""
-    if "complex" in str(constant.results[0].type):  # jaxlib 0.10.2 cannot read these
+    """The number that all elements of a `stablehlo.constant` equal; None if they differ."""
+    if "complex" in str(constant.results[0].type):  # jaxlib 0.10.2 cannot read complex numbers
         return None
     held = attributes(constant)["value"]
     is_splat = isinstance(held, ir().DenseElementsAttr) and held.is_splat
@@ -591,7 +589,7 @@ def splat_value(constant: IrOperation) -> Any:
 
 
 def dense_elements(value: Any, element_type: IrType) -> IrAttribute:
-    """A numpy array as the value of a constant. It must run inside `building`.
+    """A numpy array as the value of a constant. Call it inside `building`.
 
     Values of ml_dtypes types are passed as bits. Booleans are parsed from text, because jaxlib 0.7
     expects a bit for each value and 0.10 a byte.
@@ -601,6 +599,6 @@ def dense_elements(value: Any, element_type: IrType) -> IrAttribute:
         type_ = ir().RankedTensorType.get(value.shape, element_type)
         return ir().Attribute.parse(f"dense<{written}> : {type_}")
     bits = np.ascontiguousarray(value)
-    if bits.dtype.kind == "V":  # how numpy sees the types of ml_dtypes
+    if bits.dtype.kind == "V":  # the kind of ml_dtypes types in numpy
         bits = bits.view(f"u{bits.dtype.itemsize}")
     return ir().DenseElementsAttr.get(bits, type=element_type, shape=value.shape)

@@ -1,4 +1,4 @@
-"""Kernels that may take the place of composites."""
+"""Kernels that may replace composites."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ class Candidate:
 
     kernel: Kernel
     ignored: Collection[str] = ()
-    """Attributes of the call that it ignores."""
+    """Attributes of the call that the kernel ignores."""
     refusal: str | None = None
-    """The reason why it does not take the call, if known before it is called."""
+    """The reason why the kernel does not take the call, if it can be told without calling it."""
     listed_as: str | None = None
-    """Its name where a registry lists it. Values for a backward may then follow the results, which
-    calls without gradients lack."""
+    """The kernel's name, if a registry lists it. Such a kernel may return values for a backward
+    after the results, which calls without gradients do not have."""
     priority: int = 0
     """The priority of the kernel in the registry."""
     is_alternative: bool = False
-    """True if this is another decomposition, and not a kernel. It is then lowered with 64-bit
-    types, also where the call has none, as where an export lowers it."""
+    """True for another decomposition, False for a kernel. A decomposition is lowered with 64-bit
+    types even if the call has none, as an export lowers it."""
 
     @property
     def name(self) -> str:
-        """Its name for messages."""
+        """The kernel's name for messages."""
         if self.listed_as is not None:
             return self.listed_as
         return self.kernel if isinstance(self.kernel, str) else callable_name(self.kernel)

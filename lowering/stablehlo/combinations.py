@@ -1,4 +1,4 @@
-"""The functions of reductions and scatters: their operations, and the neutral elements of these."""
+"""The functions of reductions and scatters: their operations, and the neutral elements."""
 
 from math import inf
 from typing import Any
@@ -31,13 +31,13 @@ def only_operation(region: Any) -> IrOperation | None:
 
 
 def combination(region: Any) -> str:
-    """The name of that operation without its dialect, such as `add`; empty for other regions."""
+    """The name of a region's `only_operation` without the dialect, such as `add`, or empty."""
     operation = only_operation(region)
     return "" if operation is None else str(operation.name).removeprefix("stablehlo.")
 
 
 def neutral_element(operation: str, element: str) -> Any:
-    """The neutral element as a number of NumPy; None if there is none.
+    """The neutral element of an operation, as a NumPy number; None if there is none.
 
     Args:
         operation: the name without its dialect, such as `add`.
@@ -48,9 +48,9 @@ def neutral_element(operation: str, element: str) -> Any:
         numbers: dict[str, Any] = {"or": 0, "maximum": 0, "and": 1, "minimum": 1}
     elif element.startswith(("i", "ui")):
         limits = np.iinfo(dtype)
-        # All bits of a number are 1 for -1 of signed types, and for the greatest of others.
-        ones = -1 if limits.min < 0 else limits.max
-        numbers = {"add": 0, "or": 0, "multiply": 1, "and": ones}
+        # All bits are 1 in the number -1 of signed types, and in the largest of unsigned types.
+        all_bits = -1 if limits.min < 0 else limits.max
+        numbers = {"add": 0, "or": 0, "multiply": 1, "and": all_bits}
         numbers |= {"maximum": limits.min, "minimum": limits.max}
     else:
         numbers = {} if "complex" in element else _FLOATS

@@ -55,7 +55,7 @@ def signature(composite: IrOperation) -> Signature:
     )
 
 
-def composites_of(module: IrModule) -> list[IrOperation]:
+def find_composites(module: IrModule) -> list[IrOperation]:
     """Every composite in the module, including those inside decompositions, in program order."""
     return find_operations(module.operation, COMPOSITE)
 
@@ -66,8 +66,8 @@ def composite_name(composite: IrOperation) -> str:
 
 
 def call_counts(module: IrModule, times: Mapping[str, int]) -> dict[tuple[Signature, str], int]:
-    """The calls of composites by signature and decomposition, and how many there are if each
-    function's body occurs so many times."""
+    """The numbers of calls of composites, by signature and decomposition. `times` are the numbers
+    of occurrences of each function's body."""
     by_name = functions(module)
     counts: dict[tuple[Signature, str], int] = {}
     for name in reversed(callees_first(module)):
@@ -78,7 +78,7 @@ def call_counts(module: IrModule, times: Mapping[str, int]) -> dict[tuple[Signat
 
 
 def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]:
-    """The existing names that match any of the given names or globs (`*`, `?`, `[..]`).
+    """The existing names that match any of the names or globs (`*`, `?`, `[..]`).
 
     Raises:
         UnknownCompositeError: one of the patterns matches nothing.
@@ -97,8 +97,8 @@ def chosen(
     by_key: Mapping[str, T],
     ignored: Mapping[str, Collection[str]] | None,
 ) -> dict[Signature, tuple[T, Collection[str]]]:
-    """The value for each call that a key of `by_version` names, and the attributes that are listed
-    as ignored. Errors are those of `by_version` and `ignored_attributes`."""
+    """The value for each call that a key of `by_key` names, and the attributes that are listed as
+    ignored. Raises the errors of `by_version` and `ignored_attributes`."""
     calls = list(calls)
     values, left_out = by_version(calls, by_key), ignored_attributes(calls, ignored or {})
     return {
@@ -111,15 +111,15 @@ def chosen(
 def by_version(
     calls: Iterable[Signature], by_key: Mapping[str, T], *, complete: bool = True
 ) -> dict[NameAndVersion, T]:
-    """The value for each composite of these calls that a key names.
+    """The value for each composite of `calls` that a key names.
 
-    A key is a name such as `acme.gelu`, for all versions, or one with a version, `acme.gelu@2`. The
-    key with the version counts where both are given.
+    A key is a name such as `acme.gelu`, for all versions, or a name with a version, `acme.gelu@2`.
+    The key with the version takes precedence.
 
     Raises:
-        UnknownCompositeError: there is no call of that name.
+        UnknownCompositeError: no call has the name.
         CompositeVersionError: a key names a version, and there are calls of other versions only;
-            or, if the result is to be `complete`, calls of a version for which nothing is given.
+            or, if `complete` is True, calls of a version that no key covers.
     """
     versions: dict[str, set[int]] = {}
     for call in calls:
@@ -131,14 +131,14 @@ def by_version(
         if name not in versions:
             raise UnknownCompositeError(key, versions)
         if version is None:
-            values |= {(name, each): value for each in versions[name]}
+            values |= {(name, called): value for called in versions[name]}
         elif version not in versions[name]:
             raise CompositeVersionError(name, version, versions[name])
         else:
             exact[name, version] = value
     values |= exact
     for name, version in exact:
-        missing = {other for other in versions[name] if (name, other) not in values}
+        missing = {called for called in versions[name] if (name, called) not in values}
         if complete and missing:
             raise CompositeVersionError(name, version, missing)
     return values
@@ -160,17 +160,17 @@ def ignored_attributes(
     """The attributes that are listed as ignored, by name and version.
 
     Raises:
-        UnknownCompositeError: there is no call of a given name.
-        AttributeConversionError: no call of that name has such an attribute.
+        UnknownCompositeError: no call has a name in `ignored`.
+        AttributeConversionError: no call of that name has a listed attribute.
     """
-    known: dict[str, set[str]] = {}
+    existing: dict[str, set[str]] = {}
     calls = list(calls)
     for call in calls:
-        known.setdefault(call.name, set()).update(dictionary_items(call.attributes))
+        existing.setdefault(call.name, set()).update(dictionary_items(call.attributes))
     for key, names in ignored.items():
-        name = without_version(key, known)
-        for attribute in sorted(set(names) - known.get(name, set(names))):
-            has = ", ".join(sorted(known[name])) or "none"
+        name = without_version(key, existing)
+        for attribute in sorted(set(names) - existing.get(name, set(names))):
+            has = ", ".join(sorted(existing[name])) or "none"
             raise AttributeConversionError(
                 f"{key}: no call has the attribute {attribute!r} that is listed as ignored; "
                 f"they have: {has}"

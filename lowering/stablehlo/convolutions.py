@@ -1,4 +1,4 @@
-"""The attributes of a `stablehlo.convolution`, for the passes that change some."""
+"""The attributes of a `stablehlo.convolution`, for the passes that change them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ OPERATION = "stablehlo.convolution"
 
 @dataclass(frozen=True)
 class Convolution:
-    """Lists have a number for each spatial dimension."""
+    """The attributes of a convolution. Lists have a number for each spatial dimension."""
 
     numbers: Any
     """The dimension numbers."""

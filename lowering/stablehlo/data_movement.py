@@ -1,8 +1,8 @@
 """Operations that only move data: their results are elements of their operands, unchanged.
 
 Such an operation has the same meaning for every element type, so a pass may change its type.
-Collectives are not included, because this package does not decide what devices send to each other.
-Barriers are not included either, because they must keep the operations on both sides apart.
+Collectives are not included, because this package does not change the communication of devices.
+Barriers are not included either, because they must separate the operations on both sides.
 """
 
 from .bindings import defining_operation
@@ -11,7 +11,7 @@ from .ir_types import IrOperation, IrType, IrValue
 
 CONVERT = "stablehlo.convert"
 
-# The operands that are data. The others are indices or predicates.
+# The data operands. The other operands are indices or predicates.
 _DATA_OPERANDS = {
     "stablehlo.broadcast_in_dim": slice(0, 1),
     "stablehlo.concatenate": slice(0, None),
@@ -41,7 +41,7 @@ def element_type(value: IrValue) -> str:
 def retype(value: IrValue, element: IrType) -> None:
     """Change the element type of a result or argument in place."""
     value.set_type(resized(value.type, element=element))
-    # XLA's note of the old type. XLA would use it when it reads the operation back.
-    made = defining_operation(value)
-    if made is not None and "xla_shape" in made.attributes:
-        del made.attributes["xla_shape"]
+    # XLA's record of the old type, which it would use when it reads the operation back.
+    producer = defining_operation(value)
+    if producer is not None and "xla_shape" in producer.attributes:
+        del producer.attributes["xla_shape"]

@@ -23,7 +23,7 @@ _STORAGE = re.compile(r"!quant\.\w+<([iu])(\d+)")
 
 
 def static_tensor(type_: str) -> tuple[tuple[int, ...], Any] | None:
-    """Shape and numpy dtype of a tensor type given as text; None if a dimension is dynamic.
+    """Shape and numpy dtype of a tensor type in text form; None if a dimension is dynamic.
 
     Raises:
         StableHLOError: the type is quantized, or not in the table.
@@ -38,7 +38,7 @@ def static_tensor(type_: str) -> tuple[tuple[int, ...], Any] | None:
 
 
 def shape_and_element_type(type_: str) -> tuple[tuple[int, ...], str] | None:
-    """Shape and element type of a tensor type given as text; None if a dimension is dynamic."""
+    """Shape and element type of a tensor type in text form; None if a dimension is dynamic."""
     match = _STATIC_TENSOR.fullmatch(type_)
     if match is None:
         return None
@@ -46,8 +46,8 @@ def shape_and_element_type(type_: str) -> tuple[tuple[int, ...], str] | None:
     return tuple(int(size) for size in sizes.split("x") if size), element
 
 
-def element_of(type_: str) -> str:
-    """The element type of a tensor type given as text."""
+def element_name(type_: str) -> str:
+    """The element type of a tensor type in text form."""
     return re.sub(r"^(?:[\d?]+x)*", "", type_.removeprefix("tensor<").removesuffix(">"))
 
 
@@ -120,11 +120,11 @@ def holds(wide: str, narrow: str) -> bool:
             magnitude = size - signed
             return magnitude <= _FLOATS[wide].significand and magnitude <= _FLOATS[wide].largest
         case (None, None) if wide in _FLOATS and _FLOATS[wide].complete and narrow in _FLOATS:
-            one, other = _FLOATS[wide], _FLOATS[narrow]
+            outer, inner = _FLOATS[wide], _FLOATS[narrow]
             return (
-                one.significand >= other.significand
-                and one.smallest <= other.smallest
-                and one.largest >= other.largest
+                outer.significand >= inner.significand
+                and outer.smallest <= inner.smallest
+                and outer.largest >= inner.largest
             )
     return False
 
@@ -147,7 +147,7 @@ def cast_kind(source: str, target: str) -> CastKind:
 
 
 def _integer(element_type: str) -> tuple[int, bool] | None:
-    """Number of bits of an integer type, and whether it is signed. `i1` is unsigned."""
+    """The number of bits of an integer type, and True if it is signed. `i1` is unsigned."""
     match = _INTEGER.fullmatch(element_type)
     if match is None or element_type not in BY_NAME:
         return None

@@ -1,7 +1,7 @@
 """The errors that this package reports to its user.
 
 All of them are `StableHLOError`, so a command line needs only one `except`. Each message names the
-problem, its place, and the remedy.
+problem, its location, and the remedy.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ class BytecodeError(StableHLOError):
 class CrashError(StableHLOError):
     """jaxlib crashed on a file in a separate process, or went over the limits of time or memory.
 
-    It is a fault of jaxlib, which a damaged file brings out.
+    The fault is jaxlib's; a damaged file triggers it.
     """
 
 
@@ -69,12 +69,12 @@ class UnknownCompositeError(StableHLOError):
 
 
 class CompositeVersionError(StableHLOError):
-    """The module calls another version of a composite than the one that is named."""
+    """The module calls another version of a composite than the requested version."""
 
-    def __init__(self, name: str, version: int, others: Iterable[int]) -> None:
+    def __init__(self, name: str, version: int, existing: Iterable[int]) -> None:
         self.name = name
         self.version = version
-        called = ", ".join(f"{name}@{other}" for other in sorted(set(others)))
+        called = ", ".join(f"{name}@{number}" for number in sorted(set(existing)))
         super().__init__(
             f"{name}@{version} is for version {version} only, and the module calls {called}; name"
             f" the version that the kernel is for, or write {name} for all versions"
@@ -98,11 +98,11 @@ class RefusedOperationError(UnsupportedOperationError):
             " leave the target out"
         )
         self.source = source
-        """The operator and the line of Python that it comes from; empty if they are not known."""
+        """The operator and the line of Python that the operation comes from; empty if unknown."""
         self.operation = operation
-        """Its name, and the reason of the refusal, such as its element type."""
+        """The operation's name, and the reason of the refusal, such as its element type."""
         self.others: tuple[RefusedOperationError, ...] = ()
-        """The further ones of the module."""
+        """The errors of further refused operations of the module."""
 
 
 class DynamicSizeError(StableHLOError):

@@ -9,20 +9,20 @@ from .errors import RunError
 from .run import import_jax
 
 _registered: dict[str, tuple[str, str]] = {}
-"""The library and platform of each target. XLA keeps what is registered as long as the process."""
+"""The library and platform of each target. XLA keeps targets registered until the process ends."""
 
 
 def register_targets(
     targets: Iterable[str], libraries: Iterable[str | os.PathLike[str]], *, platform: str = "cpu"
 ) -> None:
-    """Register a symbol of a shared library for each target that has its name.
+    """Register, for each target, the symbol of that name in a shared library.
 
     The first library that has the symbol counts. The symbols are handlers that
-    XLA_FFI_DEFINE_HANDLER_SYMBOL makes. Without libraries nothing is done: the targets are those
-    that the process has already.
+    XLA_FFI_DEFINE_HANDLER_SYMBOL makes. Without libraries, nothing is registered: the targets must
+    be registered in the process already.
 
     Raises:
-        RunError: a library cannot be loaded, or none of them has the symbol.
+        RunError: a library cannot be loaded, or no library has the symbol.
     """
     paths = [Path(path).resolve() for path in libraries]
     if not paths:

@@ -1,4 +1,4 @@
-"""`fingerprint`: a hash of a composite's decomposition, whatever the names in its module."""
+"""`fingerprint`: a hash of a composite's decomposition, independent of the names in its module."""
 
 import hashlib
 import re
@@ -13,15 +13,15 @@ _REFERENCE = re.compile(r'@("(?:[^"\\]|\\.)*"|[\w$.-]+)')
 def fingerprint(module: Module, composite: IrOperation) -> str:
     """`sha256:` and the hash of the decomposition of one composite of a module.
 
-    The functions that it refers to are part of it. Names of functions, locations, and whatever else
-    the module holds are not.
+    The hash covers the functions that the decomposition refers to. It does not depend on names of
+    functions, locations, or the rest of the module.
     """
     text = decomposition_text(module.ir, composite.attributes["decomposition"].value)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def decomposition_text(module: IrModule, name: str) -> str:
-    """The text of a function and of all that it refers to, numbered in order of first use."""
+    """The text of a function and of functions that it refers to, numbered in order of first use."""
     by_name = functions(module)
     numbers = {name: 0}
 

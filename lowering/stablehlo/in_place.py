@@ -26,7 +26,7 @@ class InPlacePass(Generic[P]):
 
     @property
     def __signature__(self) -> Signature:
-        """The parameters of the pass, which `help` shows in place of those of its function."""
+        """The parameters of the pass, which `help` shows instead of its function's."""
         options = list(signature(self.change, follow_wrapped=False).parameters.values())[1:]
         module = Parameter("module", Parameter.POSITIONAL_OR_KEYWORD, annotation=Module)
         return Signature([module, *options], return_annotation=Module)
@@ -47,9 +47,9 @@ def rewrites(
     """A decorator that makes a pass of a function that rewrites one operation, or leaves it.
 
     Args:
-        names: the operations that it is called for.
-        sharded: whether it is called for operations with shardings, for which their replacements
-            have no place.
+        names: the operations that the function is called for.
+        sharded: True to call the function for operations with shardings too, which replacements
+            cannot hold.
     """
 
     def decorated(rewrite: Callable[[IrOperation], None]) -> InPlacePass[[]]:
@@ -66,6 +66,6 @@ def rewrites(
 def is_sharded(operation: IrOperation) -> bool:
     """Return whether the operation has a sharding, in GSPMD's form or in Shardy's.
 
-    A pass that replaces an operation by others has no place for its sharding, and leaves it.
+    A pass that replaces an operation by several cannot keep its sharding, and leaves it unchanged.
     """
     return any(name in attributes(operation) for name in _SHARDINGS)

@@ -1,4 +1,4 @@
-"""Operations before another one, in its place, or erased: steps that several passes share."""
+"""Inserting, replacing and erasing operations: steps that several passes share."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from .ir_types import IrAttribute, IrOperation, IrType, IrValue
 def inserted(
     before: IrOperation, name: str, result: IrType, *operands: IrValue, **attributes: IrAttribute
 ) -> IrValue:
-    """The result of a new operation before another one; see `created`."""
+    """The result of a new operation in front of `before`; see `created`."""
     return created(before, name, [result], operands, attributes).results[0]
 
 
@@ -22,7 +22,7 @@ def created(
     *,
     regions: int = 0,
 ) -> IrOperation:
-    """A new operation, which has the location of the operation after it."""
+    """A new operation in front of `before`, with the same location."""
     with building(before.context):
         return ir().Operation.create(
             name,
@@ -41,7 +41,7 @@ def replace_operation(
     attributes: Mapping[str, IrAttribute],
     operands: Sequence[IrValue] | None = None,
 ) -> None:
-    """Replace an operation by one with results of the same types; by default, with the same
+    """Replace an operation by an operation with results of the same types and, by default, the same
     operands."""
     types = [result.type for result in old.results]
     new = created(old, name, types, old.operands if operands is None else operands, attributes)
@@ -58,10 +58,10 @@ def replace_by(old: IrOperation, *values: IrValue) -> None:
 def inlined(
     before: IrOperation, function: IrOperation, operands: Sequence[IrValue]
 ) -> list[IrValue]:
-    """Move the body of `function` before an operation, and return its results for these operands.
+    """Move the body of `function` before an operation, and return its results for `operands`.
 
     Moving keeps the values that nested regions capture, without a map from old to new values. The
-    empty function is to be erased. MLIR's own `inline` pass does not inline `func.call` in jaxlib
+    caller erases the empty function. MLIR's own `inline` pass does not inline `func.call` in jaxlib
     (0.7.1 to 0.12.0), which registers no inliner extension for the func dialect.
     """
     block = function.regions[0].blocks[0]
@@ -76,10 +76,10 @@ def inlined(
 
 
 def erase_unread(values: Iterable[IrValue], names: Collection[str]) -> None:
-    """Erase the operations that made these values if they are unread, and then their operands'.
+    """Erase the operations that made unread `values`, and then those that made their operands.
 
     Args:
-        names: operations without an effect that may go; constants and conversions may always.
+        names: operations without effects that may be erased, besides constants and conversions.
     """
     erasable = {"stablehlo.convert", "stablehlo.constant", *names}
     queue, erased = list(values), set()
@@ -100,18 +100,18 @@ def converted(before: IrOperation, value: IrValue, element: IrType) -> IrValue:
 
 
 def constant(before: IrOperation, type_: IrType, number: str) -> IrValue:
-    """A constant all of whose elements are a number, as MLIR writes it."""
+    """A constant whose elements all equal `number`, which is written as in MLIR."""
     value = attribute(before, f"dense<{number}> : {type_}")
     return inserted(before, "stablehlo.constant", type_, value=value)
 
 
 def attribute(operation: IrOperation, text: str) -> IrAttribute:
-    """An attribute that is written as text."""
+    """Parse the text of an attribute."""
     return ir().Attribute.parse(text, operation.context)
 
 
 def integers(operation: IrOperation, numbers: Sequence[int]) -> IrAttribute:
-    """`array<i64: 1, 2>`."""
+    """An attribute such as `array<i64: 1, 2>`."""
     return ir().DenseI64ArrayAttr.get([*numbers], operation.context)
 
 

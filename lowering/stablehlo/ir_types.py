@@ -1,4 +1,4 @@
-"""The types of MLIR's bindings, which mypy cannot read. These names say what each `Any` is."""
+"""Names for the types of MLIR's bindings. mypy cannot read the bindings, so each is `Any`."""
 
 from typing import Any, TypeAlias
 

@@ -1,5 +1,5 @@
-"""The process that `isolation.checked` starts: it reads the module on stdin, which may crash it.
-Bytecode is written to stdout again."""
+"""The process that `isolation.checked` starts. It reads the module on stdin, which may crash the
+process, and writes bytecode to stdout again."""
 
 import gc
 import os
@@ -13,11 +13,12 @@ from .isolation import OUT_OF_MEMORY, REFUSED, Limits
 from .module import Module
 
 _STACK = 2**21
-"""Bytes. Threads have more, so what is nested too deeply for them is too deep here as well."""
+"""The stack size in bytes, less than that of threads. Modules that are too deep for them fail
+too."""
 
 
 def main() -> None:
-    """Read the module, and end with 0 if it was read or is text that is wrong in a way that jaxlib
+    """Read the module, and exit with 0 if it was read, or is text with an error that jaxlib
     reports."""
     seconds, memory = sys.argv[1:]
     Limits(float(seconds), int(memory)).apply()
@@ -46,15 +47,15 @@ def main() -> None:
     reader.start()
     reader.join()
     sys.stderr.flush()
-    os._exit(code)  # there is nothing to tidy up
+    os._exit(code)  # without cleanup, which is not needed
 
 
 def _read(data: bytes) -> bytes:
-    """Read, verify, copy, print and count a module. Return bytecode as jaxlib writes it; of text,
-    nothing.
+    """Read, verify, copy, print and count a module. Return bytecode as jaxlib writes it; empty for
+    text.
 
     Raises:
-        BytecodeError: it is bytecode that jaxlib cannot read.
+        BytecodeError: jaxlib cannot read the bytecode.
     """
     is_bytecode, written = data.startswith(BYTECODE_MAGIC), b""
     try:
@@ -67,5 +68,5 @@ def _read(data: bytes) -> bytes:
     except StableHLOError as error:
         if is_bytecode and isinstance(error, BytecodeError):
             raise
-        # Whoever reads it next gets the same error.
+        # The next read of the module raises the same error.
     return written

@@ -1,10 +1,10 @@
 """Reading a file that may be damaged: first in a separate process, which may crash.
 
 jaxlib is made for files that it wrote itself. Other files can crash its process or keep it busy
-forever, which no exception handler sees. `checked` lets another process read a file within limits;
-a file that it survives is then read in this one. Damaged bytecode can also make jaxlib write to
-memory that it does not own, which is seen later or never (jaxlib 0.10.2). So the other process
-writes the bytecode again, and this one reads only that.
+forever, and no exception handler can catch that. `checked` lets another process read a file within
+limits; if that process survives, this process reads the file. Damaged bytecode can also make jaxlib
+write to memory that it does not own, which shows later or never (jaxlib 0.10.2). So the other
+process writes the bytecode again, and this process reads only the new bytecode.
 """
 
 import os
@@ -20,16 +20,16 @@ from composites.child_processes import command_of, signal_name
 from .errors import BytecodeError, CrashError, StableHLOError
 
 OUT_OF_MEMORY = 12
-"""The exit code of a process that had a MemoryError. It is the number of ENOMEM."""
+"""The exit code of a process that had a MemoryError. The number is that of ENOMEM."""
 
 REFUSED = 65
-"""The exit code of a process that wrote why it cannot read bytecode. It is that of EX_DATAERR."""
+"""The exit code of a process that wrote why it cannot read bytecode: that of EX_DATAERR."""
 
 _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|out of memory|memory allocation", re.IGNORECASE)
-"""The texts that native code and Python write where there is no memory."""
+"""The texts that native code and Python write when they run out of memory."""
 
 _TRACEBACK = "Traceback (most recent call last)"
-"""The text that Python writes for an exception that nobody catches, such as a missing module."""
+"""The text that Python writes for an uncaught exception, such as a missing module."""
 
 _READER = "lowering.stablehlo.isolated_reading"
 
@@ -39,9 +39,9 @@ class Limits:
     """Limits for reading a file. Beyond them, reading raises `CrashError`."""
 
     seconds: float = 600.0
-    """The seconds on the clock."""
+    """The wall-clock time in seconds."""
     memory: int = 16 * 2**30
-    """Bytes. Operating systems other than Linux may ignore this limit."""
+    """The memory in bytes. Operating systems other than Linux may ignore this limit."""
 
     def __post_init__(self) -> None:
         if not (0 < self.seconds < 10**9 and 0 < self.memory < 2**62):
@@ -51,15 +51,15 @@ class Limits:
             )
 
     def apply(self) -> None:
-        """Limit this process, for as long as it lives."""
+        """Apply the limits to this process until it ends."""
         try:
             import resource
-        except ImportError:  # no POSIX; the process that waits for this one limits the time
+        except ImportError:  # no POSIX; the parent process limits the time
             return
-        # Data, not addresses: drivers of accelerators reserve more addresses than there is memory.
+        # Limit data, not addresses: drivers of accelerators reserve more addresses than memory.
         for kind, bound in (
             (resource.RLIMIT_DATA, int(self.memory)),
-            # Should the process that waits be gone. Threads spend several seconds at a time.
+            # In case the parent process has ended. Several threads use several seconds per second.
             (resource.RLIMIT_CPU, int(self.seconds * (os.cpu_count() or 1)) + 1),
             (resource.RLIMIT_CORE, 0),
         ):
@@ -69,11 +69,11 @@ class Limits:
 
 
 def checked(data: bytes, source: str, limits: Limits) -> bytes:
-    """Let another process read a module, and return the bytes that this one can read. Errors in
-    text are not reported here, but by the next read.
+    """Let another process read a module, and return the bytes that this process can read. Errors in
+    text are reported by the next read, not by this function.
 
     Raises:
-        CrashError: the process died, or went over the limits.
+        CrashError: the process died, or exceeded the limits.
         BytecodeError: the bytecode is damaged, or of a newer StableHLO.
     """
     command = command_of(_READER, str(limits.seconds), str(int(limits.memory)))
@@ -106,18 +106,18 @@ def checked(data: bytes, source: str, limits: Limits) -> bytes:
 
 
 def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:
-    """The message about a process that ended with this code, negative for a signal, as `subprocess`
-    has it. `noise` is what the process wrote to stderr."""
+    """The message about a process that ended with an exit code, which is negative for a signal, as
+    in `subprocess`. `noise` is the output of the process to stderr."""
     noise.seek(0)
-    said = noise.read(2**16).decode(errors="replace")
-    if code == OUT_OF_MEMORY or _NO_MEMORY.search(said):
+    text = noise.read(2**16).decode(errors="replace")
+    if code == OUT_OF_MEMORY or _NO_MEMORY.search(text):
         return (
             f"it takes more than {limits.memory / 2**30:.3g} GiB of memory; it is damaged, or needs"
             " a higher limit (--memory, or Limits)"
         )
     if hasattr(signal, "SIGXCPU") and code == -signal.SIGXCPU:
         return too_long(limits)
-    lines = [line.strip()[:200] for line in said.splitlines() if line.strip()]
+    lines = [line.strip()[:200] for line in text.splitlines() if line.strip()]
     if code > 0 and any(line.startswith(_TRACEBACK) for line in lines):
         return f"the process that reads it failed, perhaps whatever the file is: {lines[-1]}"
     how = f"exit code {code}" if code > 0 else signal_name(-code)

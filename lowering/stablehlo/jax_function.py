@@ -16,21 +16,21 @@ from .symbols import functions
 
 
 def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tuple[Any, ...]]:
-    """A function of jax arrays that returns a tuple of them. Put it under `jax.jit`.
+    """A function of jax arrays that returns a tuple of arrays. Put the function under `jax.jit`.
 
-    It calls an exported JAX function of the same types, whose StableHLO is replaced by the
-    module's, so all features of jit work: shardings, donation, the cache of compiled programs, and
-    several processes. Programs with 64-bit types are called with `jax.enable_x64`.
+    The function calls an exported JAX function of the same types, whose StableHLO is replaced by
+    the module's, so all features of jit work: shardings, donation, the cache of compiled programs,
+    and several processes. Programs with 64-bit types are called with `jax.enable_x64`.
 
     For the CPU, products with a vector read transposed matrices in their order in memory; see
     `passes.fold_transposes`.
 
     Args:
-        platform: as jax names it, such as `cpu`, `cuda` or `tpu`.
+        platform: the platform by jax's name, such as `cpu`, `cuda` or `tpu`.
 
     Raises:
         MissingJaxError: jax is not installed.
-        RunError: there is no `@main`, or a type that jax lacks.
+        RunError: the module has no `@main`, or `@main` has a type that jax lacks.
         SizeError: XLA, which inlines all functions, would make too many operations.
     """
     jax = import_jax()

@@ -1,4 +1,4 @@
-"""Kernels in place of composites: the kernel of each call, or the reason why it has none."""
+"""Kernels instead of composites: the kernel of each call, or the reason why a call has none."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -37,12 +37,12 @@ class KernelUse:
     count: int
     """The number of such calls in the program. A call in a loop counts once."""
     kernel: str | None
-    """The name of the function or of the target; None where no kernel takes the call."""
+    """The name of the function or of the target; None if no kernel takes the call."""
     alternative: str | None
     """The faster alternative that takes the call, such as `ptxla.topk=maxima`. Without it and
     without a kernel, the program's own decomposition stays."""
     reason: str | None
-    """The reasons why kernels tried before do not take the call; None if the first one does."""
+    """The reasons why kernels that were tried before do not take the call; None without any."""
 
     def __str__(self) -> str:
         text = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
@@ -56,11 +56,11 @@ Candidates: TypeAlias = Callable[[Signature], Sequence[Candidate]]
 
 @dataclass(frozen=True, slots=True)
 class PlacedKernels:
-    """A module with kernels in place of composites."""
+    """A module with kernels instead of composites."""
 
     module: Module
     original: Module
-    """The module before."""
+    """The module with the composites."""
     taken: Mapping[Signature, Candidate]
     """The calls that have a kernel or an alternative."""
     reasons: Mapping[Signature, str]
@@ -72,8 +72,8 @@ class PlacedKernels:
 
     @property
     def uses(self) -> tuple[KernelUse, ...]:
-        """The distinct calls, in the order of the program. Calls inside a decomposition that a
-        kernel or an alternative has replaced are not among them."""
+        """The distinct calls, in the order of the program, without calls inside decompositions that
+        a kernel or an alternative has replaced."""
         return tuple(self.by_call.values())
 
     @property
@@ -85,7 +85,7 @@ class PlacedKernels:
         return {call: self.use(call, count) for call, count in counts.items()}
 
     def use(self, call: Signature, count: int) -> KernelUse:
-        """The kernel use that describes a call that the program has so many times."""
+        """The kernel use of a call that occurs `count` times in the program."""
         taking = self.taken.get(call)
         named = None if taking is None else taking.name
         is_alternative = taking is not None and taking.is_alternative
@@ -102,12 +102,12 @@ class PlacedKernels:
         )
 
 
-def given_kernels(
+def named_kernels(
     module: Module,
     kernels: Mapping[str, Kernel],
     ignored: Mapping[str, Collection[str]] | None = None,
 ) -> Candidates:
-    """One kernel for each composite.
+    """The candidates for kernels that are named for each composite.
 
     Args:
         module: the program.
@@ -116,8 +116,8 @@ def given_kernels(
         ignored: attributes that a kernel ignores, by composite.
 
     Raises:
-        UnknownCompositeError: the module has no composite of a given name.
-        CompositeVersionError: the module has another version of it than the given one.
+        UnknownCompositeError: the module has no composite of a name.
+        CompositeVersionError: the module has another version of the composite.
     """
     for name, kernel in kernels.items():
         if not callable(kernel) and not isinstance(kernel, str):
@@ -132,8 +132,8 @@ def given_kernels(
 def place_kernels(
     module: Module, candidates: Candidates, *, platform: str, unlisted: str = NOT_LISTED
 ) -> PlacedKernels:
-    """Put kernels and alternatives in place of decompositions. Each call gets the first candidate
-    that takes it.
+    """Replace decompositions by kernels and alternatives. Each call gets the first candidate that
+    takes it.
 
     A JAX function does not take a call for which it raises `UnsupportedCallError`.
 
@@ -141,7 +141,7 @@ def place_kernels(
         module: the program.
         candidates: the kernels for a call.
         platform: the platform of the kernels, such as `cpu` or `cuda`.
-        unlisted: why calls without kernels among their candidates have none.
+        unlisted: the reason for calls without kernels among their candidates.
 
     Raises:
         BindError: a function fails for a call, or returns other types.
@@ -151,7 +151,7 @@ def place_kernels(
     selections: dict[Signature, Selection[Candidate]] = {}
     for call in distinct(module):
         queue = candidates(call)
-        reasons[call] = [unlisted] if all(each.is_alternative for each in queue) else []
+        reasons[call] = [unlisted] if all(candidate.is_alternative for candidate in queue) else []
         selections[call] = _selection(queue, reasons[call])
     taken: dict[Signature, Candidate] = {}
     placed, asked = module, list(selections)
@@ -168,12 +168,12 @@ def place_kernels(
             placed = put(placed, firsts, platform=platform, declined=decline)
         taken |= {call: first for call, first in firsts.items() if call not in declined}
         asked = declined
-    texts = {call: "; ".join(of_call) for call, of_call in reasons.items() if of_call}
+    texts = {call: "; ".join(listed) for call, listed in reasons.items() if listed}
     return PlacedKernels(placed, module, taken, texts)
 
 
 def _selection(queue: Sequence[Candidate], reasons: list[str]) -> Selection[Candidate]:
-    """The candidates of a call, whose refusals are added to `reasons`."""
+    """The selection from a call's candidates. It adds refusals to `reasons`."""
 
     def declined(candidate: Candidate, reason: str) -> None:
         reasons.append(f"{candidate.name}: {reason}")
@@ -188,29 +188,29 @@ def put(
     platform: str,
     declined: Callable[[Signature, str], None] | None = None,
 ) -> Module:
-    """A module with these kernels in place of these calls."""
-    targets = {call: each for call, each in candidates.items() if isinstance(each.kernel, str)}
-    others = {call: each for call, each in candidates.items() if call not in targets}
-    # Targets first, so that what a function's code brings is not searched.
+    """A module in which candidates replace the composites of calls."""
+    targets = {call: c for call, c in candidates.items() if isinstance(c.kernel, str)}
+    bound = {call: c for call, c in candidates.items() if call not in targets}
+    # Targets first, so that the code of functions is not searched for calls.
     called = replace_calls(module, targets) if targets else module
-    return bind_calls(called, others, platform=platform, declined=declined) if others else called
+    return bind_calls(called, bound, platform=platform, declined=declined) if bound else called
 
 
 def put_alone(module: Module, call: Signature, kernel: Candidate, platform: str) -> Module:
-    """A module with one call of a composite of a module, which has a kernel."""
+    """A module that holds only one call of a composite of `module`, with a kernel."""
     return decompose(put(call_module(module, call), {call: kernel}, platform=platform))
 
 
 def distinct(module: Module) -> list[Signature]:
-    """The distinct calls of composites, also of those inside decompositions."""
+    """The distinct calls of composites, including calls inside decompositions."""
     return list(dict.fromkeys(call for call, _ in outer_calls(module, ())))
 
 
 def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[KernelUse, ...]:
-    """The calls whose kernels a message of XLA names, themselves or a target of theirs, or else
-    those whose kernels fail alone.
+    """The calls whose kernels, or a custom call target in them, an XLA message names, or else the
+    calls whose kernels fail alone.
 
-    A kernel that fails for some values only, and is not named, is not found.
+    A kernel that the message does not name, and that fails for some values only, is missed.
     """
     uses = {call: use for call, use in placed.by_call.items() if use.kernel is not None}
 
@@ -222,7 +222,7 @@ def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[K
 
     def has_named_target(call: Signature) -> bool:
         targets = find_operations(alone(call).ir.operation, CUSTOM_CALL)
-        names = (string_value(each.attributes["call_target_name"]) for each in targets)
+        names = (string_value(target.attributes["call_target_name"]) for target in targets)
         return any(_mentions(message, name) for name in names)
 
     def fails(call: Signature) -> bool:
@@ -234,7 +234,7 @@ def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[K
             return True
         return False
 
-    failing = (tuple(filter(each, uses)) for each in (is_named, has_named_target, fails))
+    failing = (tuple(filter(test, uses)) for test in (is_named, has_named_target, fails))
     return tuple(uses[call] for call in next(filter(None, failing), ()))
 
 
@@ -245,12 +245,12 @@ def _mentions(message: str, name: str) -> bool:
 def outer_calls(
     module: Module, taken: Collection[Signature] | None = None
 ) -> dict[tuple[Signature, str], int]:
-    """The calls of composites by signature and decomposition, and how many there are.
+    """The numbers of calls of composites, by signature and decomposition.
 
     Args:
         module: the program.
-        taken: calls whose decompositions are not looked into. By default no decomposition is, so
-            that calls inside decompositions are not counted.
+        taken: calls whose decompositions are not searched. By default no decomposition is searched,
+            so that calls inside decompositions are not counted.
     """
 
     def follows(operation: IrOperation) -> bool:

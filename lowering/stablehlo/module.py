@@ -13,12 +13,12 @@ from .isolation import Limits, checked
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Module:
-    """A StableHLO module. Passes take one and return another one. Neither changes afterwards.
+    """A StableHLO module. Passes take a module and return another one. Neither changes later.
 
-    A module is read in this process. A damaged one can crash jaxlib, and the process with it. With
-    `limits`, another process reads the module first, which takes a quarter of a second more, and
-    this one reads bytecode as the other has written it again. A `CrashError` says if that process
-    died or went over the limits.
+    A module is read in this process. A damaged module can crash jaxlib, and the process with it.
+    With `limits`, another process reads the module first, which takes a quarter of a second more,
+    and this process reads the bytecode that the other process has written again. A `CrashError`
+    reports that the other process died or exceeded the limits.
     """
 
     ir: IrModule
@@ -43,9 +43,9 @@ class Module:
         """Read MLIR text, MLIR bytecode or a portable StableHLO artifact.
 
         Raises:
-            ParseError: it is malformed text; the message has the line and column.
-            BytecodeError: it is damaged bytecode, or neither text nor bytecode.
-            CrashError: jaxlib cannot read it within the limits.
+            ParseError: the text is malformed; the message has the line and column.
+            BytecodeError: the bytecode is damaged, or `data` is neither text nor bytecode.
+            CrashError: jaxlib cannot read the data within the limits.
         """
         if limits is not None:
             data = checked(data, source, limits)
@@ -56,7 +56,7 @@ class Module:
         """Read a file. Its first bytes, not its name, determine whether it is text or bytecode.
 
         Raises:
-            StableHLOError: as `from_bytes`.
+            StableHLOError: see `from_bytes`.
         """
         return cls.from_bytes(Path(path).read_bytes(), str(path), limits=limits)
 
@@ -83,12 +83,12 @@ class Module:
     def portable(self, version: str | None = None) -> bytes:
         """A versioned artifact for StableHLO readers of `version` and newer.
 
-        Without a `version`, it is 1.13.0 (`bindings.PORTABLE_VERSION`), which jaxlib 0.7.1 and
-        newer read. CHLO has no versioned form, so CHLO operations are legalized to StableHLO first.
+        The default version is 1.13.0 (`bindings.PORTABLE_VERSION`), which jaxlib 0.7.1 and newer
+        read. CHLO has no versioned form, so CHLO operations are legalized to StableHLO first.
         Source locations are dropped, so that equal text gives equal bytes.
 
         Raises:
-            VersionError: no such version, or it cannot hold the module; the message says which can.
+            VersionError: the version is invalid, or cannot hold the module; see the message.
         """
         copy = self.copy_ir()
         bindings.legalize_chlo(copy)

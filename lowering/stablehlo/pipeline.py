@@ -23,11 +23,11 @@ def run_passes(module: Module, passes: Iterable[Pass], *, verify: bool = True) -
 
     Raises:
         VerificationError: the module is invalid before the first pass.
-        PassError: a pass broke the module or did not return one; the message names the pass.
+        PassError: a pass broke the module or returned no module; the message names the pass.
     """
     if verify:
         module.verify()
-    owned = False  # whether only this function holds the module
+    owned = False  # True if only this function holds the module
     for number, run in enumerate(passes, start=1):
         change = _in_place_change(run)
         if change is not None:
@@ -53,7 +53,7 @@ def run_passes(module: Module, passes: Iterable[Pass], *, verify: bool = True) -
 
 
 def _in_place_change(run: Any) -> Callable[[IrModule], None] | None:
-    """The change that an in-place pass, or a partial of one with keywords, makes to a module."""
+    """The change that an in-place pass, or a partial of it with keywords, makes to a module."""
     if isinstance(run, InPlacePass):
         return run.change
     if isinstance(run, partial) and isinstance(run.func, InPlacePass) and not run.args:

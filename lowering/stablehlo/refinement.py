@@ -1,12 +1,12 @@
-"""refine: a program whose sizes vary, at one size of each argument.
+"""refine: fix the sizes of a program whose sizes vary.
 
     func.func @main(%arg0: tensor<?x4xf32>) -> tensor<?x4xf32>
         =>
     func.func @main(%arg0: tensor<5x4xf32>) -> tensor<5x4xf32>
 
 The official passes do the work: `stablehlo-refine-arguments`, `stablehlo-refine-shapes` and
-`stablehlo-canonicalize-dynamism`. They follow calls but not composites, so composites are calls in
-between, each of a function of its own.
+`stablehlo-canonicalize-dynamism`. They follow calls but not composites, so composites become calls
+in the meantime, each of its own function.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,13 +31,13 @@ _BARRIER = "stablehlo.optimization_barrier"
 
 
 def refine(module: Module, inputs: Sequence[str]) -> Module:
-    """The program for arguments of these types, with its composites.
+    """Return the program for arguments of fixed types, with its composites.
 
     Args:
         inputs: a tensor type for each argument of `@main`, such as `tensor<5x4xf32>`.
 
     Raises:
-        DynamicSizeError: the program cannot have these sizes.
+        DynamicSizeError: the program cannot have the sizes.
     """
     prepared = run_passes(module, [flatten_calls, unshare_decompositions], verify=False)
     result = prepared.copy_ir()
@@ -62,32 +62,32 @@ def refine(module: Module, inputs: Sequence[str]) -> Module:
 
 
 def _as_calls(module: IrModule) -> dict[str, Mapping[str, Any]]:
-    """The attributes of composites, by the function that is called instead."""
-    kept: dict[str, Mapping[str, Any]] = {}
+    """Replace composites by calls. Return the attributes of the composites, by called function."""
+    named: dict[str, Mapping[str, Any]] = {}
     for composite in find_operations(module.operation, COMPOSITE):
         name = target(composite)
-        kept[name] = attributes(composite)
+        named[name] = attributes(composite)
         callee = ir().FlatSymbolRefAttr.get(name, composite.context)
         operands = [_guarded(value, composite) for value in composite.operands]
         replace_operation(composite, CALL, {"callee": callee}, operands)
-    return kept
+    return named
 
 
 def _guarded(value: Any, before: IrOperation) -> Any:
-    """A value that the pass does not take for a size. The pass moves integer constants at the start
-    of a list of operands into the function."""
+    """A value that the pass does not take for a size, behind a barrier. The pass moves integer
+    constants at the start of a list of operands into the function."""
     if value.type.rank or not isinstance(value.type.element_type, ir().IntegerType):
         return value
     return inserted(before, _BARRIER, value.type, value)
 
 
-def _as_composites(module: IrModule, kept: Mapping[str, Mapping[str, Any]]) -> None:
+def _as_composites(module: IrModule, named: Mapping[str, Mapping[str, Any]]) -> None:
     for call in find_operations(module.operation, CALL):
         operands = []
         for value in call.operands:
             guard = None if value.type.rank else made_by(value, _BARRIER)
             operands.append(value if guard is None else guard.operands[0])
-        replace_operation(call, COMPOSITE, kept[target(call)], operands)
+        replace_operation(call, COMPOSITE, named[target(call)], operands)
     for barrier in find_operations(module.operation, _BARRIER):
         if not any(list(result.uses) for result in barrier.results):
             barrier.erase()

@@ -1,7 +1,7 @@
-"""Operations that consumers of StableHLO refuse, as seen with the versions that `targets` names.
+"""Operations that consumers of StableHLO refuse, observed with the versions that `targets` names.
 
-The passes of a target run first: operations that they replace are not listed, unless they may leave
-some.
+The passes of a target run first. Operations that a pass replaces are listed only if the pass may
+keep some of them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -18,37 +18,37 @@ from .scatters import updates_rows
 from .symbols import COMPOSITE, enclosing_function, target
 
 Refuses = Callable[[IrOperation], bool | str]
-"""A predicate of refused operations; a string that it returns follows the name in an error."""
+"""A predicate of refused operations. A returned string follows the name in an error."""
 Refused = Mapping[str, Refuses]
-"""Names of operations, and which of them are refused."""
+"""The predicates of refused operations, by name of the operation."""
 
 
 def refuse(module: IrModule, title: str, refused: Refused, native: Collection[str] = ()) -> None:
-    """Fail if there are operations that a consumer does not take.
+    """Fail if the module has operations that a consumer does not take.
 
-    Operations on constants are left out, because consumers compute them. So are the decompositions
-    of composites that the consumer has operators for.
+    Operations on constants are left out, because consumers compute them, and so are the
+    decompositions of composites that the consumer has operators for.
 
     Args:
         title: the consumer's name.
-        native: the beginnings of these composites' names.
+        native: the prefixes of the names of composites that the consumer has operators for.
 
     Raises:
-        RefusedOperationError: there are some; the message names the first one, the function and
-            the composite that it is in, and the operator and the line of Python that it comes from
-            where the module has them.
+        RefusedOperationError: the module has such operations. The message names the first one, its
+            function and composite, and the operator and the line of Python that it comes from, if
+            the module has them.
     """
     refusals = list(_refusals(module, title, refused, native))
     if refusals:
-        first, *others = refusals
-        first.others = tuple(others)
+        first, *further = refusals
+        first.others = tuple(further)
         raise first
 
 
 def _refusals(
     module: IrModule, title: str, refused: Refused, native: Collection[str]
 ) -> Iterator[RefusedOperationError]:
-    owners = {target(each): each for each in find_operations(module.operation, COMPOSITE)}
+    owners = {target(c): c for c in find_operations(module.operation, COMPOSITE)}
     for operation in find_operations(module.operation, *refused):
         function = enclosing_function(operation)
         owner = owners.get(function)
@@ -65,7 +65,7 @@ def _refusals(
 
 
 def _source(operation: IrOperation, owners: Mapping[str, IrOperation]) -> str:
-    """`, from aten::sort, at model.py:12`: of the operation, or of the composite that it is in."""
+    """The source of an operation or its composite: `, from aten::sort, at model.py:12`."""
     within: IrOperation | None = operation
     while within is not None:
         operator = operator_name(within.location)
@@ -82,12 +82,12 @@ def always(operation: IrOperation) -> bool:
 
 
 def element_in(*elements: str) -> Refuses:
-    """Refuses an operation whose last operand has one of these element types."""
-    return lambda operation: element_of(operation) in elements
+    """A predicate that refuses operations whose last operand has one of the element types."""
+    return lambda operation: last_element_type(operation) in elements
 
 
-def element_of(operation: IrOperation) -> str:
-    """The element type of the last operand; empty if there is none."""
+def last_element_type(operation: IrOperation) -> str:
+    """The element type of the last operand; empty if there are no operands."""
     if not operation.operands:
         return ""
     return str(getattr(operation.operands[len(operation.operands) - 1].type, "element_type", ""))
@@ -104,8 +104,8 @@ def _is_of_parts(scatter: IrOperation) -> bool:
 
 
 def _is_general(reduction: IrOperation) -> bool | str:
-    """Return whether a reduction of one operand is not a sum, product, maximum or minimum, or one
-    of two is over single elements. Other reductions of two are operators of LiteRT (ARG_MAX)."""
+    """Return whether a reduction of one operand is not a sum, product, maximum or minimum, or that
+    of two operands is over single elements. LiteRT has others of two operands (ARG_MAX)."""
     sizes = [reduction.operands[0].type.shape[dim] for dim in attributes(reduction)["dimensions"]]
     if len(reduction.results) > 1:
         return "over single elements" if {*sizes} == {1} else ""
@@ -118,21 +118,23 @@ def _is_odd_fourier(transform: IrOperation) -> bool:
 
 
 def _is_other_than_rfft(transform: IrOperation) -> bool:
-    """Return whether a Fourier transform is not a forward one of reals over powers of two."""
+    """Return whether a Fourier transform is not a forward transform of reals over powers of two."""
     kind = str(attributes(transform)["fft_type"])
     return "IRFFT" in kind or "RFFT" not in kind or _is_odd_fourier(transform)
 
 
 def _is_odd_window(reduction: IrOperation) -> bool | str:
-    """Refuses windows of several operands, and windows of a dilated operand: LiteRT has other
-    numbers in windows without elements."""
+    """Return the reason to refuse windows of a dilated operand, or True for windows of several
+    operands: LiteRT computes other numbers for windows without elements."""
     spread = attributes(reduction).get("base_dilations", [])
     return len(reduction.results) > 1 or (
         "with base dilations" if max(spread, default=1) > 1 else ""
     )
 
 
-def _is_volume_in_groups(convolution: IrOperation) -> str:
+def _is_refused_convolution(convolution: IrOperation) -> bool | str:
+    if last_element_type(convolution) in _HALF:
+        return True
     numbers = Convolution.parse(convolution)
     is_in_groups = len(numbers.kernel) > 2 and numbers.feature_groups > 1
     return "in three dimensions, in groups" if is_in_groups else ""
@@ -145,19 +147,19 @@ def _is_apart(reverse: IrOperation) -> str:
 
 
 def _is_constant(operation: IrOperation) -> bool:
-    """Return whether there are operands, and all are constants. A loop reads other values too."""
+    """Return whether all operands of an operation are constants. Loops read other values too."""
     if operation.name == "stablehlo.while":
         return False
-    made = [defining_operation(operand) for operand in operation.operands]
-    return bool(made) and all(o is not None and o.name == "stablehlo.constant" for o in made)
+    owners = [defining_operation(operand) for operand in operation.operands]
+    return bool(owners) and all(o is not None and o.name == "stablehlo.constant" for o in owners)
 
 
 def _written(operation: IrOperation) -> str:
-    """`stablehlo.custom_call @kernel`, or `stablehlo.add of f64`."""
+    """The text of an operation: `stablehlo.custom_call @kernel`, or `stablehlo.add of f64`."""
     called = attributes(operation).get("call_target_name")
     if called is not None:
         return f"{operation.name} @{called.value}"
-    element = element_of(operation)
+    element = last_element_type(operation)
     return f"{operation.name} of {element}" if element else str(operation.name)
 
 
@@ -169,7 +171,7 @@ _BYTES = ("i8", "ui8")
 
 
 def _alike(names: str, refuses: Refuses) -> Refused:
-    """Operations of StableHLO that are refused for the same."""
+    """Operations of StableHLO with the same predicate."""
     return {f"stablehlo.{name}": refuses for name in names.split()}
 
 
@@ -190,7 +192,7 @@ LITERT: Refused = {
     **_alike("and or", element_in(*_INTEGERS)),
     "stablehlo.abs": element_in(*_HALF, "i8", "i64"),
     "stablehlo.compare": element_in(*_HALF, "i8"),
-    "stablehlo.convolution": lambda each: element_of(each) in _HALF or _is_volume_in_groups(each),
+    "stablehlo.convolution": _is_refused_convolution,
     "stablehlo.divide": element_in(*_WIDE, *_BYTES, "i16", "i64", *_UNSIGNED),
     "stablehlo.dot_general": element_in(*_WIDE, "ui8", "i32", "ui32", "i64"),
     "stablehlo.fft": _is_other_than_rfft,
@@ -202,7 +204,7 @@ LITERT: Refused = {
     "stablehlo.reverse": _is_apart,
     "stablehlo.scatter": _combines,
     "stablehlo.select": element_in(*_HALF, "ui8"),
-    # Others are shifted with the sign that the type has.
+    # LiteRT shifts other types according to their signedness.
     "stablehlo.shift_right_arithmetic": element_in("i64", *_UNSIGNED),
     "stablehlo.shift_right_logical": element_in("i8", "i16", "i32", "i64", "ui64"),
     "stablehlo.sign": element_in("i64"),

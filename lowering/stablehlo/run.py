@@ -27,22 +27,22 @@ class Executable:
     outputs: tuple[str, ...]
     """Tensor types of the outputs, as MLIR text."""
     platform: str
-    """The platform that it was compiled for, such as `cpu` or `cuda`."""
+    """The platform that the module was compiled for, such as `cpu` or `cuda`."""
     loaded: Any
     """PJRT's loaded executable."""
     device: Any
-    """The device that it runs on."""
+    """The device that runs the module."""
 
     @property
     def temporary_bytes(self) -> int:
-        """The memory of the device that a run takes beside its inputs and results, in bytes, as
-        XLA counts it."""
+        """The device memory that a run needs besides its inputs and results, in bytes, as counted
+        by XLA."""
         return int(self.loaded.get_compiled_memory_stats().temp_size_in_bytes)
 
     @property
     def flops(self) -> int:
-        """The floating-point operations of a run, as XLA counts them; functions such as `exp` are
-        not among them."""
+        """The floating-point operations of a run, as counted by XLA, without functions such as
+        `exp`."""
         return max(0, int(self.loaded.cost_analysis().get("flops", 0)))
 
     def __call__(self, *arrays: Any) -> list[Any]:
@@ -86,7 +86,7 @@ class Executable:
 
     def start(self, buffers: list[Any]) -> list[Any]:
         """Run once on arrays that `place` returned, without waiting. A failure is jax's own error,
-        here or where a result is used."""
+        raised by this call or where a result is used."""
         results = self.loaded.execute_sharded(buffers)
         return [shard[0] for shard in results.disassemble_into_single_device_arrays()]
 
@@ -95,7 +95,7 @@ class Executable:
 
 
 def check_arrays(types: Sequence[str], arrays: Sequence[Any]) -> None:
-    """Check that there is an array of each of these types of inputs of `@main`.
+    """Check that arrays fit the types of the inputs of `@main`.
 
     Raises:
         RunError: the arrays differ from the types; the message says how.
@@ -122,7 +122,7 @@ _HINTS = {
     "No registered implementation for": _LIBRARY,  # jaxlib 0.7.1
     "No FFI handler registered": _LIBRARY,
 }
-"""Advice by a part of XLA's own message."""
+"""Advice, by a substring of XLA's own message."""
 
 
 def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
@@ -132,7 +132,7 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
 
     Raises:
         MissingJaxError: jax is not installed.
-        RunError: there is no `@main`, the platform does not exist, or XLA rejects the module.
+        RunError: the module has no `@main`, the platform does not exist, or XLA rejects the module.
         SizeError: XLA, which inlines all functions, would make too many operations.
     """
     inputs, outputs = main_types(module)
@@ -149,8 +149,8 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
 
 
 def _options() -> Any:
-    """The options of jax's compiler, without which XLA:CPU (jaxlib 0.10 to 0.12) drops NaN in all
-    maxima; with them, in large ones (see known-differences.md)."""
+    """The options of jax's compiler. Without them, XLA:CPU (jaxlib 0.10 to 0.12) drops NaN in all
+    maxima; with them, only in large maxima (see known-differences.md)."""
     from jax.extend.backend import get_compile_options
 
     return get_compile_options(num_replicas=1, num_partitions=1)
@@ -161,16 +161,16 @@ _FOLDED = frozenset(
     f"stablehlo.{name}"
     for name in ("broadcast_in_dim", "constant", "convert", "iota", "reshape", "transpose")
 )
-"""Operations whose results XLA seldom keeps: it makes them part of what uses them."""
+"""Operations whose results XLA seldom stores, because it fuses them into their users."""
 
 
 def compiler_options(module: Module, platform: str) -> dict[str, Any] | None:
-    """The options of XLA with which a program that runs many times is compiled for a platform.
+    """The XLA options for a program that runs many times, by platform.
 
     XLA:CPU allocates all temporary values of a call at once. glibc gets memory of more than 32 MiB
     from the system, which clears it, and returns it after the call (measured with glibc 2.36).
-    Heaps of at most 30 MiB are reused from call to call. A program with a larger value has no such
-    limit, since XLA would log a warning about the value.
+    Heaps of at most 30 MiB are reused from call to call. The limit is not set for a program with a
+    larger value, since XLA would log a warning about the value.
     """
     if platform != "cpu":
         return None
@@ -182,8 +182,8 @@ def compiler_options(module: Module, platform: str) -> dict[str, Any] | None:
 
 
 def for_platform(module: IrModule, platform: str) -> IrModule:
-    """The module as the platform can compile it: for the CPU, with a barrier after each product
-    from bf16 to f32. It is the module itself if nothing changes.
+    """The module in a form that the platform can compile: for the CPU, with a barrier after each
+    product from bf16 to f32. Returns the module itself if nothing changes.
 
     XLA:CPU (jaxlib 0.7.1 to 0.12.0) rejects such a product if it fuses a transpose of the result
     into it: "Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". The numbers are
@@ -205,10 +205,10 @@ def for_platform(module: IrModule, platform: str) -> IrModule:
     copy = bindings.clone(module)
     for product in products(copy):
         result = product.results[0]
-        kept = inserted(product, "stablehlo.optimization_barrier", result.type, result)
-        barrier = kept.owner.operation
+        guarded = inserted(product, "stablehlo.optimization_barrier", result.type, result)
+        barrier = guarded.owner.operation
         barrier.move_after(product)
-        result.replace_all_uses_except(kept, barrier)
+        result.replace_all_uses_except(guarded, barrier)
     return copy
 
 
@@ -216,7 +216,7 @@ def main_types(module: Module) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Input and result types of `@main`, as MLIR text.
 
     Raises:
-        RunError: there is no `@main`.
+        RunError: the module has no `@main`.
     """
     main = functions(module.ir).get("main")
     if main is None:
@@ -234,7 +234,7 @@ def function_types(function: IrOperation) -> tuple[tuple[str, ...], tuple[str, .
 
 
 def enable_x64(enabled: bool = True) -> Any:
-    """A context manager that lets jax keep 64-bit types. Newer releases of jax have moved it."""
+    """A context manager that enables 64-bit types in jax. Newer releases of jax have moved it."""
     jax = import_jax()
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(enabled)
@@ -244,7 +244,7 @@ def enable_x64(enabled: bool = True) -> Any:
 
 
 def import_jax() -> Any:
-    """The jax module, or an error that says what to install."""
+    """Import jax. The error for a missing jax names the package to install."""
     try:
         import jax
     except ImportError as error:
@@ -269,7 +269,7 @@ def local_devices(platform: str | None = None) -> list[Any]:
     """The devices of a platform in this process; by default, those of jax's default platform.
 
     Raises:
-        RunError: there is no such platform.
+        RunError: the platform does not exist.
     """
     devices: list[Any] = _backend(platform).local_devices()
     return devices

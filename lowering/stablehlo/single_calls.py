@@ -1,13 +1,13 @@
-"""One call of a composite as two small modules with the same inputs: its decomposition, and itself.
+"""One call of a composite as two small modules with equal inputs: decomposition, and call.
 
-`call_module` has a `@main` with nothing but the call, for `bind` and `to_custom_call`.
-`decomposition_module` is the same with everything inlined into it.
+`call_module` makes a `@main` that holds only the call, for `bind` and `to_custom_call`.
+`decomposition_module` makes the same `@main` with everything inlined.
 """
 
 from collections.abc import Iterable, Sequence
 
 from .bindings import attributes, building, dictionary_items, find_operations, ir, nested_operations
-from .composites import Signature, composites_of, signature
+from .composites import Signature, find_composites, signature
 from .errors import UnsupportedOperationError
 from .ir_types import IrModule, IrOperation, IrType, IrValue
 from .module import Module
@@ -20,13 +20,13 @@ def decomposition_module(module: Module, decomposition: str) -> Module:
     """The decomposition as `@main`, with everything inlined into it."""
     if not functions(module.ir)[decomposition].regions[0].blocks:
         raise UnsupportedOperationError(f"@{decomposition} is a declaration and has no operations")
-    composite = next(each for each in composites_of(module.ir) if target(each) == decomposition)
+    composite = next(c for c in find_composites(module.ir) if target(c) == decomposition)
     return flatten_calls(decompose(_alone(module, composite)))
 
 
 def call_module(module: Module, call: Signature) -> Module:
     """A module whose `@main` is one call of a composite."""
-    return _alone(module, next(c for c in composites_of(module.ir) if signature(c) == call))
+    return _alone(module, next(c for c in find_composites(module.ir) if signature(c) == call))
 
 
 def _alone(module: Module, composite: IrOperation) -> Module:
@@ -56,8 +56,8 @@ def extracted(
     operations: Iterable[IrOperation],
     outputs: Iterable[IrValue],
 ) -> Module:
-    """Operations of a program as a program of their own, which takes their inputs and returns
-    outputs of theirs."""
+    """Extract operations of a program into a program of their own, which takes `inputs` and returns
+    `outputs`."""
     with building(program.ir.context):
         result = ir().Module.create()
         types = [[value.type for value in values] for values in (inputs, outputs)]
@@ -67,9 +67,9 @@ def extracted(
         copies = dict(zip(inputs, block.arguments, strict=True))
         for operation in operations:
             copy = operation.clone(ip=end).operation
-            for each in nested_operations(copy):
-                for number, operand in enumerate(each.operands):
-                    each.operands[number] = copies.get(operand, operand)
+            for inner in nested_operations(copy):
+                for number, operand in enumerate(inner.operands):
+                    inner.operands[number] = copies.get(operand, operand)
             copies |= zip(operation.results, copy.results, strict=True)
         ir().Operation.create("func.return", operands=[copies[v] for v in outputs], ip=end)
     return _with_functions(result, program)
@@ -104,8 +104,8 @@ def _empty_function(module: IrModule, name: str, type_: IrType) -> IrOperation:
 
 
 def _with_functions(module: IrModule, program: Module) -> Module:
-    """A new module, with copies of the functions of a program that it refers to, directly or not,
-    and of its meshes."""
+    """A new module, with copies of the program's meshes and of the functions that it refers to,
+    directly or indirectly."""
     by_name, copied = functions(program.ir), functions(module)
     for operation in program.ir.body.operations:
         if operation.operation.name == "sdy.mesh":

@@ -1,7 +1,7 @@
-"""The size of a module where functions are copied, to refuse before the copies are made.
+"""The size of a module after functions are copied, to refuse large copies before they are made.
 
-A function that uses another one twice, which uses a third one twice, and so on, doubles at each
-level: a few lines of text can stand for more operations than any memory holds.
+A function that uses another function twice, which uses a third function twice, and so on, doubles
+at each level: a few lines of text can stand for more operations than any memory holds.
 """
 
 from collections.abc import Callable, Container
@@ -12,7 +12,7 @@ from .ir_types import IrModule, IrOperation
 from .symbols import executions, functions
 
 LARGEST_RESULT = 1_000_000
-"""Operations that copying may lead to. A larger module may still become ten times as large."""
+"""The largest number of operations after copying. A larger module may still grow tenfold."""
 
 
 def check_copies(
@@ -22,11 +22,11 @@ def check_copies(
     *,
     remedy: str,
 ) -> None:
-    """Raise `SizeError` if a copy of a function for each of its uses is too much. The arguments are
-    those of `executions`."""
-    own = {name: len(nested_operations(each)) for name, each in functions(module).items()}
+    """Raise `SizeError` if copies of functions for each of their uses are too large. For the
+    arguments see `executions`."""
+    sizes = {name: len(nested_operations(f)) for name, f in functions(module).items()}
     times = executions(module, follows, roots)
-    before, after = sum(own.values()), sum(max(times[name], 1) * own[name] for name in own)
+    before, after = sum(sizes.values()), sum(max(times[name], 1) * sizes[name] for name in sizes)
     if after > max(LARGEST_RESULT, 10 * before):
         raise SizeError(
             f"the functions of the module use each other so often that its {before:,} operations"

@@ -40,7 +40,7 @@ def function_name(function: IrOperation) -> str:
 
 
 def enclosing_function(operation: IrOperation) -> str:
-    """The name of the function that an operation is in; empty if there is none."""
+    """The name of the function that an operation is in; empty outside of functions."""
     while operation is not None and operation.operation.name != "func.func":
         operation = operation.parent
     return "" if operation is None else function_name(operation)
@@ -59,7 +59,7 @@ def body(function: IrOperation) -> IrOperation | None:
 
 
 def uses(root: IrOperation) -> Uses:
-    """Everything under `root` that refers to a function."""
+    """The operations under `root` that refer to functions."""
     composites: dict[str, list[IrOperation]] = {}
     calls: dict[str, list[IrOperation]] = {}
     others: set[str] = set()
@@ -78,18 +78,18 @@ def uses(root: IrOperation) -> Uses:
 def decompositions(module: IrModule, uses: Uses) -> list[str]:
     """The private functions that only composites refer to, in order of first use.
 
-    The decompositions that public functions use come first, then the decompositions that these use,
-    and so on.
+    The decompositions that public functions use come first, then the decompositions that those
+    decompositions use, and so on.
     """
     by_name = functions(module)
     order: dict[str, None] = {}
     queue = [name for name, function in by_name.items() if not is_private(function)]
-    seen = set(queue)
+    visited = set(queue)
     for user in queue:  # grows while it is read
         for operation in walk_uses(by_name[user]):
             name = target(operation)
-            if name in by_name and name not in seen:
-                seen.add(name)
+            if name in by_name and name not in visited:
+                visited.add(name)
                 queue.append(name)
                 order[name] = None
     return [
@@ -126,7 +126,7 @@ def callees_first(module: IrModule) -> list[str]:
 
 
 LARGEST_COUNT = 2**63
-"""More occurrences of a function's body than this are not counted."""
+"""The largest number of occurrences of a function's body that is counted."""
 
 
 def executions(
@@ -137,8 +137,8 @@ def executions(
     """The number of times that each function's body occurs, after inlining into other functions.
 
     Args:
-        follows: returns whether the function that a composite or call refers to is inlined there.
-        roots: the functions that occur by themselves; by default public ones.
+        follows: returns whether the function that a composite or call refers to is inlined.
+        roots: the functions that occur by themselves; by default the public functions.
 
     Raises:
         SizeError: a body occurs more often than any program can run it.
@@ -205,8 +205,8 @@ def target(operation: IrOperation) -> str:
 
 
 def keep_arguments(function: IrOperation, order: Sequence[int]) -> None:
-    """Keep only these arguments of a function, in this order. The other arguments must be
-    unused."""
+    """Keep only the arguments of a function whose numbers `order` lists, in that order. The other
+    arguments must be unused."""
     block = body(function)
     assert block is not None
     old = list(block.arguments)
@@ -223,7 +223,7 @@ def keep_arguments(function: IrOperation, order: Sequence[int]) -> None:
 
 
 def update_type(function: IrOperation) -> None:
-    """Give a function the types of its arguments and of what it returns."""
+    """Give a function the types of its arguments and returned values."""
     block = body(function)
     assert block is not None
     *_, terminator = block.operations

@@ -1,6 +1,6 @@
-"""The consumers of StableHLO: passes for each, and operations that it does not take.
+"""The consumers of StableHLO, with passes for each consumer, and operations that it does not take.
 
-Each operation was seen to be refused by the version that `title` names.
+The version of the consumer that `title` names has refused each of the operations.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ from .refusals import IREE, LITERT, Refused, refuse
 
 @dataclass(frozen=True)
 class Target:
-    """A consumer."""
+    """A consumer of StableHLO."""
 
     name: str
     title: str
@@ -46,15 +46,15 @@ class Target:
     passes: tuple[Pass, ...]
     """The passes, in order."""
     refused: Refused = field(default_factory=dict)
-    """Operations that it does not take, also after the passes: names, and which of them."""
+    """The predicates, by name, of operations that the consumer refuses even after the passes."""
     native: tuple[str, ...] = ()
-    """The beginnings of the names of composites that it has operators for."""
+    """The prefixes of the names of composites that the consumer has operators for."""
 
     def check(self, module: Module) -> Module:
         """The module itself, if the target takes it.
 
         Raises:
-            UnsupportedOperationError: it does not; the message names the operation and where it is.
+            UnsupportedOperationError: the target refuses an operation; the message locates it.
         """
         refuse(module.ir, self.title, self.refused, self.native)
         return module
@@ -104,17 +104,17 @@ TARGETS = {
         Target("litert", "LiteRT 2.3", (*_FOR_ALL, *_FOR_LITERT), LITERT, ("aten.", "tfl.")),
     )
 }
-"""The targets by name. `portable` is what all of them take."""
+"""The targets by name. All targets take a `portable` program."""
 
 
 def target_passes(name: str) -> list[Pass]:
-    """The passes that make a program one that a target takes, and that say why it does not.
+    """The passes that change a program to a form that a target takes, and then check it.
 
     Args:
-        name: one of `TARGETS`.
+        name: a key of `TARGETS`.
 
     Raises:
-        OptionError: there is no such target.
+        OptionError: the target does not exist.
     """
     target = TARGETS.get(name) if isinstance(name, str) else None
     if target is None:

@@ -1,8 +1,8 @@
 """The callees of a step: Python functions, with the arguments of their first calls, and operators.
 
-Functions of user code and of libraries are kept, and of torch those of `torch.nn` and
-`torch.optim`. Descriptions of arguments hold no tensors. A step whose result is not a loss has one
-made of it, whose calls are not part of the model.
+Functions of user code and of libraries are kept, and functions of `torch.nn` and `torch.optim`, but
+no other functions of torch. Descriptions of arguments hold no tensors. If the result of a step is
+not a loss, a loss is made from it, and the calls of that are not part of the model.
 """
 
 import ast
@@ -42,15 +42,15 @@ class Other:
 
 
 def describe(value: Any) -> Any:
-    """Describe an argument: a tensor by its type, as `Tensor`; a number, a word, a list of numbers,
-    or None by itself; and anything else as `Other`."""
+    """Describe an argument: a tensor by its type, as `Tensor`; a number, a string, a list of
+    numbers, or None by itself; and any other value as `Other`."""
     if isinstance(value, torch.Tensor):
         name = NAME_OF_PYTORCH.get(str(value.dtype).removeprefix("torch."))
         return Other(str(value.dtype)) if name is None else Tensor(name, tuple(value.shape))
     if value is None or type(value) in (*_NUMBERS, str):
         return value
     kinds = set(map(type, value)) if isinstance(value, list | tuple) else set()
-    if len(kinds) == 1 and kinds <= _NUMBERS:  # of a list, an attribute has elements of one type
+    if len(kinds) == 1 and kinds <= _NUMBERS:  # elements of a list attribute have one type
         return list(value)
     return Other(type(value).__name__)
 
@@ -61,20 +61,20 @@ class Callee:
 
     An entry for a function is worth most if it has many instructions, few tensors to take and to
     return, and few products: a norm, a rotary embedding, a gate, a scan. A whole layer has more
-    instructions, but is made of layers with products of their own.
+    instructions, but consists of layers with products of their own.
     """
 
     name: str
     """`package.module:Class.method` or `aten::mean.dim`."""
     is_function: bool = True
-    """True if it is a function, and not an operator, of which only the work is kept."""
+    """True for a function; False for an operator, of which only the work is kept."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """Descriptions of the arguments of the first call."""
     reads: dict[str, Any] = field(default_factory=dict)
-    """Descriptions of arguments that are not objects, and of the attributes that are read of those
-    that are, by path such as `self.weight`."""
+    """Descriptions of arguments that are not objects, and of the attributes that are read of
+    objects, by path such as `self.weight`."""
     problem: str = ""
-    """The reason why an entry cannot list these."""
+    """The reason why an entry cannot list the values in `reads`."""
     results: int | None = None
     """Tensors that the first call of a function returned."""
     only_tensors: bool = True
@@ -84,7 +84,7 @@ class Callee:
     invocations: set[int] = field(default_factory=set)
     """The numbers of its own calls."""
     calls: set[int] = field(default_factory=set)
-    """The numbers of the calls of operators with work, which are made in it or are its own."""
+    """The numbers of the calls of operators with work inside a function, or of the operator."""
     instructions: int = 0
     """The number of instructions of the forward and the backward outside composites."""
     products: int = 0
@@ -98,7 +98,7 @@ class Callee:
 
     @property
     def is_elementary(self) -> bool:
-        """True if it does more than products, and is not a layer that reads its modules."""
+        """True for a function with more than products that is not a layer reading its modules."""
         return not self.problem and self.products <= self.instructions / _BESIDE_PRODUCT
 
     @property
@@ -125,11 +125,11 @@ class Callee:
             self.results = len(tensors)
 
 
-def function_of(frame: FrameType) -> Callee | None:
-    """The function whose first call begins; None if it is not kept."""
+def begin_callee(frame: FrameType) -> Callee | None:
+    """Describe the function whose first call begins in `frame`; None if it is not kept."""
     code, module = frame.f_code, frame.f_globals.get("__name__", "")
     package = module.partition(".")[0]
-    if code is loss_of.__code__:
+    if code is make_loss.__code__:
         return Callee(LOSS)
     is_module = module.startswith(_MODULES) and code.co_name == "forward"
     is_kept = is_module or module.startswith(_OF_TORCH)
@@ -143,7 +143,7 @@ def function_of(frame: FrameType) -> Callee | None:
     ):
         return None
     function = Callee(f"{module}:{code.co_qualname}")
-    of_objects: dict[str, Any] = {}
+    object_reads: dict[str, Any] = {}
     for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
         if name not in frame.f_locals:
             continue
@@ -159,15 +159,15 @@ def function_of(frame: FrameType) -> Callee | None:
                 read, problem = _attributes_read(code, name, value)
         if not (read or problem or name == "self"):
             problem = f"it takes {name}, a {described.type}; {_NEED_ADAPT}"
-        of_objects |= read
+        object_reads |= read
         function.problem = function.problem or problem
-    function.reads |= of_objects
+    function.reads |= object_reads
     return function
 
 
 def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, Any], str]:
-    """Descriptions of the attributes of an argument that a function reads, itself or in methods of
-    the argument; and the reason if an entry cannot list them."""
+    """Descriptions of the attributes of an argument that a function reads, directly or in methods
+    of the argument; and the reason if an entry cannot list them."""
     read: dict[str, Any] = {}
     problems: list[str] = []
     pending = [(code, name)]
@@ -175,7 +175,7 @@ def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, A
         try:
             tree = parse_module(textwrap.dedent(inspect.getsource(current)))
         except (OSError, SyntaxError, TypeError):
-            return read, f"the source of {current.co_qualname} is not there"
+            return read, f"the source of {current.co_qualname} is not available"
         for node in ast.walk(tree):
             if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != owner:
                 continue
@@ -188,7 +188,7 @@ def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, A
                 if inner is not None and inner.co_varnames:
                     method = (inner, inner.co_varnames[0])
                     pending += [method] if method not in pending else []
-            elif path not in read and hasattr(value, node.attr):  # else it is not reached
+            elif path not in read and hasattr(value, node.attr):  # else it is unreachable
                 read[path] = described = describe(getattr(value, node.attr))
                 if isinstance(described, Other):
                     problems.append(f"it reads {path}, a {described.type}; {_NEED_ADAPT}")
@@ -196,18 +196,18 @@ def _attributes_read(code: CodeType, name: str, value: Any) -> tuple[dict[str, A
 
 
 class Trained(torch.nn.Module):
-    """A module with a loss as its result: the one that it returns, or the sum of its results."""
+    """A module that returns a loss: the loss of `module`, or the sum of its results."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, *arguments: Any, **keywords: Any) -> torch.Tensor:
-        return loss_of(self.module(*arguments, **keywords), type(self.module).__name__)
+        return make_loss(self.module(*arguments, **keywords), type(self.module).__name__)
 
 
-def loss_of(result: Any, owner: str) -> torch.Tensor:
-    """The loss in a result, or the sum of its tensors that have gradients."""
+def make_loss(result: Any, owner: str) -> torch.Tensor:
+    """Return the loss in a result, or the sum of its tensors that have gradients."""
     loss = getattr(result, "loss", None)
     leaves = torch_internals.pytree.tree_leaves(result if loss is None else loss)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]

@@ -1,4 +1,4 @@
-"""Choosing the entries of a draft, trying them, and saying why other functions have none."""
+"""Choosing the entries of a draft, trying them, and explaining why other functions have none."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from lowering import activation
 from lowering.dispatch.statistics import Statistics
 from lowering.suggestion.callees import Callee, Other
 from lowering.suggestion.recording import StepRecord
-from lowering.trial import problem_of
+from lowering.trial import make_problem
 
 _FEWEST = 3
 """Instructions per call, and per composite in it, below which a function is not worth an entry."""
@@ -34,14 +34,14 @@ class Suggestion:
     name: str
     """`package.module:Class.method` or `aten::mean.dim`."""
     calls: int
-    """The number of its calls, or of those of an operator that have work."""
+    """The number of calls; for an operator, of calls with work."""
     instructions: int
-    """The number of instructions outside composites, in the function and in what it calls."""
+    """The number of instructions outside composites, in the function and in its callees."""
     tensors_in: int
-    """The tensors that a function reads. Of operators, this and the next are 0."""
+    """The number of tensors that a function reads. For operators, it and `tensors_out` are 0."""
     tensors_out: int
     entry: str
-    """The entry of the draft that catches it, or nothing."""
+    """The name of the draft's entry that catches it; empty if there is none."""
     note: str
     """The reason why the draft has no entry for it; empty if it has too few instructions."""
 
@@ -54,23 +54,23 @@ class Drafting:
     refused: dict[str, str] = field(default_factory=dict)
     """The reasons why functions have no entry."""
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The entries by name, as a registry file has them."""
+    """The entries by name, as mappings for a registry file."""
     covered: set[int] = field(default_factory=set)
     """The calls of operators that are made in functions of the draft."""
 
     def draft(self, on: tuple[str, ...], measure: Callable[[], StepRecord]) -> StepRecord | None:
-        """Choose entries until all of them work, in addition to those that are `on`.
+        """Choose entries until all of them work, in addition to the entries that are `on`.
 
         Returns:
-            The step with them; None if there are none.
+            The step with the entries; None if no entry works.
         """
-        others = resolve(on, activation.catalog()) if on else ()
+        active = resolve(on, activation.catalog()) if on else ()
         self._choose()
         while self.entries:
-            outcome = self._trial(others, measure)
+            outcome = self._trial(active, measure)
             if isinstance(outcome, StepRecord):
                 return outcome
-            # Others may take the places of those that do not work.
+            # Other functions may have entries instead of those that do not work.
             self.refused |= outcome
             self._choose()
         return None
@@ -78,49 +78,49 @@ class Drafting:
     def _choose(self) -> None:
         """Choose entries for all functions that are worth one, and were not refused.
 
-        They do not compete: none is called in another one, except beside work that is worth an
-        entry of its own.
+        No chosen function is called in another one, unless the rest of that one is worth an entry
+        too.
         """
         self.entries, self.covered = {}, set()
-        taken: set[int] = set()  # invocations of functions that have an entry
-        around: set[Callee] = set()  # the functions that these are called in
+        claimed: set[int] = set()  # invocations of chosen functions
+        around: set[Callee] = set()  # the callers of chosen functions
         for function in self.step.worked(functions=True):
             within = self.step.within
-            free = [n for n in function.invocations if taken.isdisjoint(within(n))]
-            left = sum(self.step.work[number] for number in function.calls - self.covered)
+            free = [n for n in function.invocations if claimed.isdisjoint(within(n))]
+            unclaimed = sum(self.step.work[number] for number in function.calls - self.covered)
             fewest = _FEWEST * (len(free) + function.composites)
             if (
                 free
                 and function.is_elementary
                 and function not in around
-                and left >= max(fewest, _LEAST * self.step.outside)
+                and unclaimed >= max(fewest, _LEAST * self.step.outside)
                 and self._add(function)
             ):
                 self.covered |= function.calls
-                taken |= function.invocations
+                claimed |= function.invocations
                 outer = (o for n in function.invocations for o in within(n))
                 around |= {self.step.calls[o].callee for o in outer}
 
     def _add(self, function: Callee) -> bool:
         """Add an entry for a function, unless it is refused."""
         name = function.name
-        entry = self.refused.get(name) or _named(name) or _entry_of(function)
+        entry = self.refused.get(name) or _named(name) or _draft_entry(function)
         if isinstance(entry, str):
             self.refused[name] = entry
             return False
-        taken = {e.name for e in activation.catalog() if e.namespace == _NAMESPACE}
+        used = {e.name for e in activation.catalog() if e.namespace == _NAMESPACE}
         numbered = (f"{_name_for(name)}_{number}" for number in count(2))
-        names = (n for n in chain([_name_for(name)], numbered) if n not in {*taken, *self.entries})
+        names = (n for n in chain([_name_for(name)], numbered) if n not in {*used, *self.entries})
         self.entries[next(names)] = entry
         return True
 
     def _trial(
-        self, others: tuple[Composite, ...], measure: Callable[[], StepRecord]
+        self, active: tuple[Composite, ...], measure: Callable[[], StepRecord]
     ) -> StepRecord | dict[str, str]:
-        """Turn the entries on, with `others`.
+        """Turn the entries on, in addition to the `active` ones.
 
         Returns:
-            The step with them, or why some do not work, by their operator or function.
+            The step with the entries; or the reasons why entries do not work, by function.
         """
         functions = {name: entry["function"] for name, entry in self.entries.items()}
         registry = parse_registry(self._registry_text(), "the draft")
@@ -129,11 +129,11 @@ class Drafting:
         try:
             with (
                 activation.for_export(()),
-                activation.installed(catalog, (*tried, *others), counted),
+                activation.installed(catalog, (*tried, *active), counted),
             ):
                 step = measure()
-        except CompositesError as error:  # it may name an entry; else the last one is too many
-            problem = problem_of(str(error), tried[-1], tried)
+        except CompositesError as error:  # it may name an entry; else drop the last
+            problem = make_problem(str(error), tried[-1], tried)
             return {functions[problem.entry or tried[-1].name]: problem.message.partition("\n")[0]}
         idle: dict[str, str] = {}
         for entry in tried:
@@ -177,10 +177,10 @@ def _named(name: str) -> str:
     return f"{' and '.join(labels)} names it" if labels else ""
 
 
-def _entry_of(function: Callee) -> dict[str, Any] | str:
-    """An entry for a function, from its first call in the step; or why there is none."""
+def _draft_entry(function: Callee) -> dict[str, Any] | str:
+    """Draft an entry from a function's first call in the step, or return why there is none."""
     if not function.only_tensors or function.results is None:
-        return "it returns something else than tensors"
+        return "it returns other values than tensors"
     operands: list[str] = []
     attributes: dict[str, str] = {}
     for path, value in function.reads.items():

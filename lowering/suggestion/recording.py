@@ -19,7 +19,7 @@ from lowering.emission import hlo_proto
 from lowering.export.tracing import Traced
 from lowering.frontends.protocols import Labels
 from lowering.hlo.work import read_work
-from lowering.suggestion.callees import LOSS, Callee, function_of
+from lowering.suggestion.callees import LOSS, Callee, begin_callee
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class RecordedCall:
 
     callee: Callee
     caller: int | None
-    """The number of the call of a function that it is part of, forward or backward."""
+    """The number of the function call, forward or backward, that this call is part of."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,17 +39,17 @@ class StepRecord:
     calls: dict[int, RecordedCall] = field(default_factory=dict)
     """The calls by number, in the order in which they began."""
     work: Counter[int | None] = field(default_factory=Counter)
-    """Instructions outside composites, by the number of the call of an operator. None: those that
-    come from no call."""
+    """Instructions outside composites, by the number of the operator's call; None for instructions
+    that come from no call."""
     composites: int = 0
     _numbers: Iterator[int] = field(default_factory=count)
     _callees: dict[Hashable, Callee | None] = field(default_factory=dict)
     _running: list[tuple[FrameType, int, int, AbstractContextManager[None]]] = field(
         default_factory=list
     )
-    """Frames of functions with their numbers, and the first node of autograd that each can make."""
-    _of_node: dict[int, int] = field(default_factory=dict)
-    """The number of the innermost call that has made a node of autograd."""
+    """Running functions: frame, number, first node of autograd that they can make, label."""
+    _makers: dict[int, int] = field(default_factory=dict)
+    """The numbers of the innermost calls that made nodes of autograd, by node."""
 
     @property
     def outside(self) -> int:
@@ -62,7 +62,7 @@ class StepRecord:
         return sorted((c for c in callees if c.is_function == functions), key=lambda c: c.rank)
 
     def within(self, number: int | None) -> Iterator[int]:
-        """The number of a call, and of those that it is in."""
+        """The number of a call, and the numbers of the calls around it."""
         while number is not None:
             yield number
             number = self.calls[number].caller
@@ -90,7 +90,7 @@ class StepRecord:
         if event == "call":
             node = torch_internals.sequence_number()
             if frame.f_code not in self._callees:
-                self._callees[frame.f_code] = function_of(frame)
+                self._callees[frame.f_code] = begin_callee(frame)
             callee = self._callees[frame.f_code]
             if callee is not None:
                 number = self._begin(callee, self._innermost())
@@ -104,11 +104,11 @@ class StepRecord:
         _, number, first, label = self._running.pop()
         label.__exit__(None, None, None)
         for node in range(first, torch_internals.sequence_number()):
-            self._of_node.setdefault(node, number)  # what it calls has left before
+            self._makers.setdefault(node, number)  # inner calls have ended before
         return self.calls[number].callee
 
     def _innermost(self) -> int | None:
-        """The number of the innermost call of a function that runs."""
+        """The number of the innermost running call of a function."""
         return self._running[-1][1] if self._running else None
 
     def _operator(
@@ -122,13 +122,13 @@ class StepRecord:
         callee = self._callees.setdefault(name, Callee(name, is_function=False))
         assert callee is not None
         node = torch_internals.running_node()
-        caller = self._innermost() if node is None else self._of_node.get(node)
+        caller = self._innermost() if node is None else self._makers.get(node)
         number = self._begin(callee, caller)
         with self.labels.label(str(number)), self.labels.refusing_reads():
             return overload(*arguments, **keywords)
 
     def add_work(self, module: Any) -> None:
-        """Give the instructions of the step's HLO to the calls that they come from."""
+        """Count the instructions of the step's HLO for the calls that they come from."""
         for item in read_work(module):
             label = self.labels.find_label(item.top_level)
             number = None if label is None else int(label)

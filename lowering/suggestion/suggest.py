@@ -3,7 +3,7 @@
 module, example inputs
     -> the step as HLO, with the call of an operator that each instruction comes from
     -> instructions by operator and by Python function
-    -> entries for those that are worth one, tried until all of them work
+    -> entries for the functions that are worth one, tried until all of them work
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from lowering.suggestion.recording import StepRecord, record
 
 @dataclass(frozen=True, slots=True)
 class SuggestionReport:
-    """The contents of a step outside composites."""
+    """The operators and functions of a step outside composites, and a draft of entries for them."""
 
     on: tuple[str, ...]
     """The entries that were on."""
@@ -37,7 +37,7 @@ class SuggestionReport:
     draft: str | None
     """A registry file with entries that all work; None if nothing is worth one."""
     after: int | None
-    """Instructions that are outside with the draft too."""
+    """The number of instructions that stay outside composites with the draft."""
 
 
 def suggest(
@@ -52,15 +52,15 @@ def suggest(
     """Report the operators and functions of a step outside composites, and draft entries for them.
 
     Args:
-        backward: whether the step has a backward: of the loss that the module returns, or of the
-            sum of its results.
-        optimizer: as for `composites.export`.
+        backward: whether the step has a backward, which starts at the loss that the module returns,
+            or at the sum of its results.
+        optimizer: the factory of an optimizer; see `composites.export`.
         ops: entries that are on, as in XLA_COMPOSITE_OP; by default the active ones, or all if none
             is active.
 
     Raises:
         SuggestionError: the step cannot be recorded.
-        ExportError: it reads values while it runs.
+        ExportError: the step reads values of tensors while it runs.
     """
     trained = Trained(module) if backward or optimizer is not None else None
 
@@ -73,13 +73,13 @@ def suggest(
         except (CompositesError, MissingPackageError):
             raise
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            raise SuggestionError(f"{error_line(error)}the step failed: {said}") from error
+            text = f"{type(error).__name__}: {error}"
+            raise SuggestionError(f"{error_line(error)}the step failed: {text}") from error
 
     def measure() -> StepRecord:
         frontend = activation.backend().frontend
         if frontend.labels is None:
-            raise SuggestionError("this frontend does not say which call an instruction comes from")
+            raise SuggestionError("this frontend does not record which call makes an instruction")
         with nothing_kept(frontend, module):
             return record(trace, frontend.labels)
 

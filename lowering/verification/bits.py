@@ -7,14 +7,14 @@ import torch
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def same_bits(one: Any, other: Any) -> bool:
+def same_bits(left: Any, right: Any) -> bool:
     """Return whether values are equal. Tensors must have equal type, shape and bits; all NaN are
     equal."""
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return bool(type(one) is type(other) and one == other)
-    if one.dtype != other.dtype or one.shape != other.shape:
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return bool(type(left) is type(right) and left == right)
+    if left.dtype != right.dtype or left.shape != right.shape:
         return False
-    return torch.equal(_bits(one), _bits(other))
+    return torch.equal(_bits(left), _bits(right))
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Findings from the results of runs. Nothing here runs anything."""
+"""Findings from the results of runs. This module runs nothing itself."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from composites.element_types import NAME_OF_PYTORCH
 from lowering.verification.bits import same_bits
 from lowering.verification.results import Check, Finding, GreatestErrors
 from lowering.verification.runs import Outcome, Raised, Values, equal_values
-from lowering.verification.tolerances import tolerance_of
+from lowering.verification.tolerances import accepted_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Outcomes:
     is_native: bool = False
     """True if the decomposition is the stock lowering, so that results must be bitwise equal."""
     limit: float | None = None
-    """The greatest error of floating-point numbers that is accepted, if it is not that of their
+    """The largest accepted error of floating-point numbers, if it is not the default of their
     dtype."""
 
 
@@ -51,14 +51,14 @@ def judge(outcomes: Outcomes) -> Judged:
         if isinstance(stock, Raised) and stock.type == ours.type:
             return Judged()  # stock refuses the call, and so does the entry
         return Judged((Finding(Check.CALL, str(ours), outcomes.sample),))
-    known = stock if isinstance(stock, Values) else None
-    bits = None if known is None else equal_values(ours, known)
-    findings = list(_findings(outcomes, ours, known))
+    expected = stock if isinstance(stock, Values) else None
+    bits = None if expected is None else equal_values(ours, expected)
+    findings = list(_findings(outcomes, ours, expected))
     if outcomes.is_native and bits is False and not any(f.is_failure for f in findings):
         message = "results or gradients are not bitwise identical to the stock lowering"
         findings.append(Finding(Check.BITS, message, outcomes.sample))
     again = outcomes.again
-    # XLA may fuse both calls in other ways, which changes last bits.
+    # XLA may fuse the two calls differently, which changes last bits.
     repeats = isinstance(again, Values) and again.agrees(ours, _but_for_last_bits)
     if again is not None and not repeats:
         message = "the second call has other results than the first"
@@ -68,7 +68,7 @@ def judge(outcomes: Outcomes) -> Judged:
 
 
 _LAST_BITS = 4
-"""The number of roundings of the largest number that two calls may be apart."""
+"""The allowed difference of two calls, in roundings of the largest number."""
 
 
 def _but_for_last_bits(mine: Any, right: Any) -> bool:
@@ -80,7 +80,7 @@ def _but_for_last_bits(mine: Any, right: Any) -> bool:
         return False
     a, b = mine.to(torch.float64), right.to(torch.float64)
     same = (a == b) | (a.isnan() & b.isnan())
-    largest = float(b.abs().max())  # not finite: only equal numbers are as close
+    largest = float(b.abs().max())  # if it is not finite, only equal numbers are close
     close = (a - b).abs() <= _LAST_BITS * torch.finfo(right.dtype).eps * largest
     return bool((same | (close if math.isfinite(largest) else same)).all())
 
@@ -151,34 +151,34 @@ def _difference(mine: Any, right: Any, wide: Any, accepted: float | None) -> str
         return "there is none, but PyTorch has one" if mine is None else "PyTorch has none"
     if not isinstance(right, torch.Tensor):
         return None if mine == right else f"{mine!r}, but PyTorch gives {right!r}"
-    limit = tolerance_of(_name(right.dtype))
+    limit = accepted_error(_name(right.dtype))
     if accepted is not None and (right.is_floating_point() or right.is_complex()):
         limit = accepted
     bad = ~_close(mine, right, wide, limit)
     if not bool(bad.any()):
         return None
     worst = errors(mine, right).reshape(-1).masked_fill(~bad.reshape(-1), -1).argmax()
-    one, other = mine.reshape(-1)[worst], right.reshape(-1)[worst]
-    error = float(errors(one, other))
+    actual, expected = mine.reshape(-1)[worst], right.reshape(-1)[worst]
+    error = float(errors(actual, expected))
     return (
-        f"{_number(one)} where PyTorch gives {_number(other)} (error {error:.2g}, accepted"
+        f"{_number(actual)} where PyTorch gives {_number(expected)} (error {error:.2g}, accepted"
         f" {limit:.2g}; {int(bad.sum())} of {bad.numel()} numbers)"
     )
 
 
 def _close(mine: torch.Tensor, right: torch.Tensor, wide: Any, limit: float) -> torch.Tensor:
-    """A mask of the numbers that are close enough: to PyTorch's, or to the f64 one, or as close to
-    that as PyTorch's is."""
+    """A mask of the numbers that are close enough to PyTorch's number, or to the number in f64, or
+    as close to the number in f64 as PyTorch's number is."""
     close = errors(mine, right) <= limit
     if isinstance(wide, torch.Tensor) and wide.shape == right.shape:
         error = errors(mine, wide)
-        known = errors(right, wide)
-        close |= (error <= limit) | (known.isfinite() & (error <= 2 * known))
+        expected = errors(right, wide)
+        close |= (error <= limit) | (expected.isfinite() & (error <= 2 * expected))
     return close
 
 
 def errors(mine: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """|a - b| / (1 + |b|); 0 for the same infinity and for two NaNs, infinite for others."""
+    """|a - b| / (1 + |b|); 0 for equal infinities and two NaNs, infinite for others of these."""
     a, b = _widest(mine), _widest(right)
     same = (a == b) | (a.isnan() & b.isnan())
     error = (a - b).abs() / (1 + b.abs())
@@ -203,8 +203,8 @@ def _greatest(mine: Sequence[Any], right: Sequence[Any]) -> float | None:
 
 def _numbers(outcomes: Outcomes, ours: Values) -> GreatestErrors:
     cpu, wide = outcomes.cpu, outcomes.wide or Values()
-    in_place = not any(isinstance(result, torch.Tensor) for result in cpu.results)
-    field_name = "operands" if in_place else "results"  # an optimizer returns nothing
+    changes_operands = not any(isinstance(result, torch.Tensor) for result in cpu.results)
+    field_name = "operands" if changes_operands else "results"  # an optimizer returns nothing
     actual = getattr(ours, field_name)
     return GreatestErrors(
         _greatest(actual, getattr(cpu, field_name)),

@@ -14,7 +14,7 @@ from torch import _lazy as torch_lazy
 from composites.errors import MissingPackageError
 from lowering.sample_calls import Sample
 
-# Operators that no name in the database is close to, and where their samples are.
+# Operators whose name is not close to any name in the database, and the names of their samples.
 _ELSEWHERE = {
     "cross_entropy_loss": "nn.functional.cross_entropy",
     "log_sigmoid_forward": "nn.functional.logsigmoid",
@@ -35,7 +35,7 @@ _ABORTING: dict[str, Callable[[Any], bool]] = {
 """Samples with which stock torch_xla 2.9 ends the process, with composites or without."""
 
 MOST = 2000
-"""The number of samples that are made before some of them are chosen."""
+"""The largest number of samples that are made, from which some are chosen."""
 
 
 @cache
@@ -49,8 +49,8 @@ def _database() -> tuple[Any, ...]:
     return tuple(op_db)
 
 
-def samples_of(operator: str, dtype: torch.dtype, gradients: bool) -> Iterator[Sample]:
-    """Calls of functions that call `aten::name`, or the forward of `aten::name_backward`."""
+def make_samples(operator: str, dtype: torch.dtype, gradients: bool) -> Iterator[Sample]:
+    """Make calls of functions that call `aten::name`, or the forward of `aten::name_backward`."""
     for info in _infos(operator):
         if dtype not in info.dtypes:
             continue
@@ -68,8 +68,8 @@ def samples_of(operator: str, dtype: torch.dtype, gradients: bool) -> Iterator[S
 
 
 def _without_steps(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a sample, which on a device of the type `lazy` ends a step of PyTorch's own
-    lazy tensors, of which the frontend `fx` has none (torch 2.15.0)."""
+    """Wrap the function of a sample so that it does not call `mark_step`, as samples do on a device
+    of the type `lazy` (torch 2.15.0): the frontend `fx` has no lazy tensors of PyTorch's own."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         with mock.patch.object(torch_lazy, "mark_step"):
@@ -83,7 +83,7 @@ def _infos(operator: str) -> list[Any]:
     if namespace != "aten":
         return []
     plain = name.partition(".")[0]
-    forward = plain.removesuffix("_data").removesuffix("_backward")  # of _softmax_backward_data
+    forward = plain.removesuffix("_data").removesuffix("_backward")  # as in _softmax_backward_data
     for candidate in (plain, forward):
         listed = _ELSEWHERE.get(candidate, candidate.removeprefix("_"))
         infos = [i for i in _database() if i.name == listed or i.name == f"nn.functional.{listed}"]

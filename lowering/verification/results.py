@@ -24,7 +24,7 @@ class Check(StrEnum):
     GRADIENT = "gradient"
     BITS = "bits"
     OPERANDS = "operands"
-    """The effect of the call on the tensors that it was given."""
+    """The effect of the call on its operands."""
     CLAIMED = "claimed"
     CONDITIONS = "conditions"
     ATTRIBUTES = "attributes"
@@ -51,7 +51,7 @@ class Unclaimed:
 
 @dataclass(frozen=True, slots=True)
 class GreatestErrors:
-    """The greatest errors of an entry in one dtype. None: nothing was compared."""
+    """The greatest errors of an entry in one dtype; None where nothing was compared."""
 
     forward: float | None = None
     forward_f64: float | None = None
@@ -73,7 +73,7 @@ class Row:
     numbers: GreatestErrors = GreatestErrors()
     tolerance: float = 0.0
     same_bits: bool | None = None
-    """True if all results have the bits of the stock lowering; None if it could not run."""
+    """True if all results have the stock lowering's bits; None if that did not run."""
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
 
@@ -90,6 +90,6 @@ def with_verdict(rows: Sequence[Row], verdict: Verdict) -> tuple[Row, ...]:
     return tuple(row for row in rows if row.verdict is verdict)
 
 
-def entries_of(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The names of the entries, each once."""
+def entry_names(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The names of the entries, without repetition."""
     return tuple(dict.fromkeys(row.entry for row in rows))

@@ -1,6 +1,6 @@
 """Running samples: on the CPU, and as one graph on the frontend's device.
 
-Results are on the CPU. An exception is a result too.
+Results are on the CPU. An exception counts as a result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,13 +36,13 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The results of one call. Tensors are on the CPU; other results are as they are."""
+    """The results of one call. Tensors are on the CPU; other results are unchanged."""
 
     results: tuple[Any, ...] = ()
     gradients: tuple[torch.Tensor | None, ...] = ()
     """The gradients of each tensor that needs one, for a fixed direction."""
     operands: tuple[torch.Tensor, ...] = ()
-    """The tensors that were given, after the call."""
+    """The tensors among the arguments, after the call."""
 
     @property
     def parts(self) -> tuple[tuple[Any, ...], ...]:
@@ -67,15 +67,15 @@ class Values:
 Outcome = Values | Raised
 
 
-def equal_values(one: Values, other: Values) -> bool:
+def equal_values(left: Values, right: Values) -> bool:
     """Return whether results, gradients and operands are the same in every bit."""
-    return one.agrees(other, same_bits)
+    return left.agrees(right, same_bits)
 
 
 def evaluate(sample: Sample, convert: Convert, function: Callable[..., Any]) -> Values:
     """Call a function with a sample's arguments, and compute the gradients."""
     arguments, keywords = sample.converted(convert)
-    tensors = list(_given((arguments, keywords)))
+    tensors = list(_argument_tensors((arguments, keywords)))
     before = [tensor.requires_grad for tensor in tensors]
     returned = pytree.tree_leaves(function(*arguments, **keywords))
     results = [r for r in returned if isinstance(r, torch.Tensor) and r.requires_grad]
@@ -87,7 +87,7 @@ def evaluate(sample: Sample, convert: Convert, function: Callable[..., Any]) -> 
     return Values(tuple(returned), gradients, tuple(tensors)).mapped(torch.Tensor.detach)
 
 
-def _given(values: Any) -> Iterator[torch.Tensor]:
+def _argument_tensors(values: Any) -> Iterator[torch.Tensor]:
     for value in pytree.tree_leaves(values):
         if isinstance(value, torch.nn.Module):
             yield from value.parameters()
@@ -111,20 +111,20 @@ def _direction(result: torch.Tensor, convert: Convert) -> torch.Tensor:
 
 
 FEW_NUMBERS, MORE_SEEDS = 4, 16
-"""A few numbers, which dropout keeps or not, may be the same with two seeds."""
+"""Dropout may keep the same few numbers with two seeds, so that more seeds are tried."""
 
 
 def is_random(sample: Sample, first: Outcome) -> bool:
-    """Return whether a sample gives other results on the CPU with other seeds."""
+    """Return whether the results of a sample on the CPU change with the seed."""
     has_few = isinstance(first, Values) and all(
         not isinstance(result, torch.Tensor) or result.numel() <= FEW_NUMBERS
         for result in first.results
     )
     seeds = range(1, 1 + (MORE_SEEDS if has_few else 1))
-    return any(_gives_others(sample, first, seed) for seed in seeds)
+    return any(_changes_with_seed(sample, first, seed) for seed in seeds)
 
 
-def _gives_others(sample: Sample, first: Outcome, seed: int) -> bool:
+def _changes_with_seed(sample: Sample, first: Outcome, seed: int) -> bool:
     torch.manual_seed(seed)
     # PyTorch's samples set their own seed before each call.
     with mock.patch.object(torch, "manual_seed"):
@@ -161,7 +161,7 @@ class Run:
 
     outcomes: list[Outcome] = field(default_factory=list)
     again: dict[int, Outcome] = field(default_factory=dict)
-    """The outcomes of the second call of some samples, by the samples' numbers."""
+    """The outcomes of second calls, by the number of the sample."""
     module: Module | None = None
     """The graph, if it was requested."""
     failure: str | None = None
@@ -172,8 +172,8 @@ def on_device(frontend: Frontend, samples: Sequence[Sample], *, stock: bool, twi
     """Run samples as one graph.
 
     Args:
-        stock: call what the samples mean without composites.
-        twice: how many of the samples are called a second time.
+        stock: call the functions that the samples mean without composites.
+        twice: the number of samples that are called a second time.
     """
     done = Run()
     with torch.random.fork_rng(devices=()), frontend.running() as graph:
@@ -190,7 +190,7 @@ def on_device(frontend: Frontend, samples: Sequence[Sample], *, stock: bool, twi
                 done.module = graph.stablehlo(tensors)
             if tensors:
                 graph.run(tensors)
-        except Exception as error:  # also of rules that lower what was recorded
+        except Exception as error:  # also errors of rules that lower the graph
             done.failure = f"the graph of all samples cannot run: {error}"
             failed = Raised(type(error).__name__, done.failure)
             done.outcomes, done.again = [failed for _ in samples], {}

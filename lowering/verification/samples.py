@@ -1,4 +1,4 @@
-"""Calls to run: what a file names, PyTorch's own samples, or calls that are generated.
+"""Calls to run: samples that a file names, PyTorch's own samples, or generated calls.
 
 A sample's tensors are on the CPU. The same samples are made in every process.
 """
@@ -18,10 +18,10 @@ from lowering.sample_calls import (
     ExampleCall,
     NoCalls,
     Sample,
-    calls_of,
     caught,
     example_calls,
     is_adapted_function,
+    make_calls,
 )
 from lowering.verification import opinfo
 from lowering.verification.subjects import Subject
@@ -39,32 +39,32 @@ class Samples:
 
 
 def sources(subject: Subject, element_type: str, count: int) -> Iterator[Samples | NoCalls]:
-    """Samples from each source that has some, the best first; at most `count` of each.
+    """Samples from each source that has samples, the best source first; at most `count` per source.
 
     Raises:
         UnusableFunctionError: the function that yields samples cannot be used.
     """
     dtype = getattr(torch, PYTORCH_NAMES[element_type])
     if subject.samples is not None:
-        yield _some(NAMED, _named(subject, dtype), count)
+        yield _choose(NAMED, _named(subject, dtype), count)
         return
     entry, forward = subject.entry, subject.forward
     op = entry.op if entry.op is not None else forward and forward.op
-    samples = list(opinfo.samples_of(op, dtype, gradients=True)) if op else []
+    samples = list(opinfo.make_samples(op, dtype, gradients=True)) if op else []
     if samples:
-        yield _some(DATABASE, samples, count)
-    made = _generated(subject, element_type, dtype)
-    yield made if isinstance(made, NoCalls) else _some(GENERATED, made, count)
+        yield _choose(DATABASE, samples, count)
+    generated = _generated(subject, element_type, dtype)
+    yield generated if isinstance(generated, NoCalls) else _choose(GENERATED, generated, count)
 
 
-def _some(source: str, samples: Iterable[Sample], count: int) -> Samples:
+def _choose(source: str, samples: Iterable[Sample], count: int) -> Samples:
     """At most `count` samples of a source, with their texts."""
     texts = [replace(sample, text=_text(n, sample)) for n, sample in enumerate(samples)]
     return Samples(source, chosen(texts, count))
 
 
 def chosen(samples: list[Sample], count: int) -> tuple[Sample, ...]:
-    """Some of the samples, in their order: one of each set of keywords first, then others."""
+    """At most `count` samples, in their order, with one for each set of keywords if possible."""
     if len(samples) <= count:
         return tuple(samples)
     kinds: dict[str, int] = {}
@@ -86,13 +86,13 @@ def _plain(item: tuple[str, Any]) -> tuple[str, str]:
 def _named(subject: Subject, dtype: torch.dtype) -> Iterator[Sample]:
     assert subject.samples is not None
     find = load_function if subject.function else find_function
-    function = subject.function or caught(_owner(subject))
-    for arguments, keywords in calls_of(subject.samples, dtype, subject.label, find):
+    function = subject.function or caught(_calling_entry(subject))
+    for arguments, keywords in make_calls(subject.samples, dtype, subject.label, find):
         yield Sample(function, arguments, keywords, reference=subject.original)
 
 
-def _owner(subject: Subject) -> Composite:
-    """The entry whose calls the samples are: a backward is reached through its forward."""
+def _calling_entry(subject: Subject) -> Composite:
+    """The entry that catches the samples: the forward of a backward without samples of its own."""
     entry, forward = subject.entry, subject.forward
     calls_itself = samples_of(entry) is not None and (entry.op is not None or entry.functions)
     return entry if calls_itself or forward is None else forward
@@ -135,16 +135,16 @@ def _varied(
     def prepared(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
             return tensor
-        made = tensor.to(dtype) if tensor.dtype == torch.float32 else tensor.clone()
-        return made.requires_grad_(differentiable)
+        copy = tensor.to(dtype) if tensor.dtype == torch.float32 else tensor.clone()
+        return copy.requires_grad_(differentiable)
 
     usual = call.sample()
-    others = (
-        replace(call, values={**call.values, name: other}).sample()
+    variants = (
+        replace(call, values={**call.values, name: variant}).sample()
         for name, value in call.values.items()
-        for other in (_others(value) if name not in fixed else ())
+        for variant in (_other_values(value) if name not in fixed else ())
     )
-    for varied in (usual, Sample(call.function, *usual.converted(_signed)), *others):
+    for varied in (usual, Sample(call.function, *usual.converted(_signed)), *variants):
         yield Sample(call.function, *varied.converted(prepared), reference=subject.original)
 
 
@@ -157,7 +157,7 @@ def _signed(tensor: torch.Tensor) -> torch.Tensor:
     return spread.reshape(-1)[order].reshape(tensor.shape).to(tensor.dtype)
 
 
-def _others(value: Any) -> tuple[Any, ...]:
+def _other_values(value: Any) -> tuple[Any, ...]:
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, float):
@@ -183,7 +183,7 @@ def _shown(value: Any) -> str:
 
 
 def without_gradients(sample: Sample) -> Sample:
-    """The same call as a sample, where no tensor needs a gradient."""
+    """Return the same call with tensors that need no gradient."""
     arguments, keywords = sample.converted(torch.Tensor.detach)
     for value in pytree.tree_leaves((arguments, keywords)):
         if isinstance(value, torch.nn.Module):

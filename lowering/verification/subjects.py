@@ -17,12 +17,12 @@ from lowering.decorator import ENTRY
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Something to verify."""
+    """An entry or a function to verify."""
 
     entry: Composite
     label: str
     entries: tuple[Composite, ...] = ()
-    """The entries that are on while it runs: the entry, and its backward or its forward."""
+    """The entries that are on while samples run: the entry, and its backward or its forward."""
     forward: Composite | None = None
     """The forward of a backward, if the registry has one."""
     function: Callable[..., Any] | None = None
@@ -30,11 +30,11 @@ class Subject:
     samples: str | None = None
     """`package.module:function`, or the same with a file, which yields its samples."""
     alternative: Kernel | None = None
-    """The decomposition that the entry has, if it is not its own."""
+    """The decomposition that is verified, if it is not the entry's own."""
 
     @property
     def words(self) -> Words:
-        """The decomposition, as it is chosen."""
+        """The choice of the decomposition; see `composites.decompositions`."""
         return () if self.alternative is None else ((self.entry.identity, self.alternative.name),)
 
     @property
@@ -48,7 +48,7 @@ class Subject:
         if self.function is None:
             return None
         original = self.function.__wrapped__  # type: ignore[attr-defined]
-        if inspect.ismethod(self.function):  # of a class: bound to it
+        if inspect.ismethod(self.function):  # a classmethod: bind the original to the class too
             return original.__get__(self.function.__self__)  # type: ignore[no-any-return]
         return original  # type: ignore[no-any-return]
 
@@ -65,23 +65,23 @@ def all_subjects(
     Raises:
         UnusableFunctionError: a function does not exist, or is not under `@composite`.
     """
-    whole = subjects_of(entries, catalog)
-    labels = {subject.label for subject in whole}
-    chosen = (t for t in alternatives_of(words, catalog) if t.label not in labels)
-    return (*whole, *chosen, *(subject_of_function(name, samples) for name in functions))
+    subjects = make_subjects(entries, catalog)
+    labels = {subject.label for subject in subjects}
+    chosen = (s for s in chosen_alternatives(words, catalog) if s.label not in labels)
+    return (*subjects, *chosen, *(subject_of_function(name, samples) for name in functions))
 
 
-def subjects_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Subject, ...]:
-    """Entries of registries, each followed by its alternatives."""
-    own = [_subject(entry, catalog) for entry in entries]
-    return tuple(each for subject in own for each in (subject, *_alternatives(subject)))
+def make_subjects(entries: Sequence[Composite], catalog: Catalog) -> tuple[Subject, ...]:
+    """Make subjects of entries of registries, each followed by its alternatives."""
+    subjects = [_subject(entry, catalog) for entry in entries]
+    return tuple(s for subject in subjects for s in (subject, *_alternatives(subject)))
 
 
-def alternatives_of(words: Words, catalog: Catalog) -> tuple[Subject, ...]:
+def chosen_alternatives(words: Words, catalog: Catalog) -> tuple[Subject, ...]:
     """The alternatives that words mean, without the entries' own decompositions. There may be
     several words for one entry."""
     named = {identity for identity, _ in words}
-    subjects = subjects_of([entry for entry in catalog if entry.identity in named], catalog)
+    subjects = make_subjects([entry for entry in catalog if entry.identity in named], catalog)
     return tuple(
         subject
         for subject in subjects
@@ -95,7 +95,7 @@ def alternatives_of(words: Words, catalog: Catalog) -> tuple[Subject, ...]:
 def _alternatives(subject: Subject) -> Iterator[Subject]:
     for alternative in subject.entry.alternatives:
         if alternative.is_automatic:
-            continue  # the row of the entry has the one with stock's bits
+            continue  # the subject of the entry itself has stock's bits
         yield replace(
             subject,
             label=f"{subject.label}={alternative.name}",
@@ -116,7 +116,7 @@ def subject_of_function(name: str, samples: str | None) -> Subject:
     """A function under `@composite`, as `package.module:function` or `FILE.py:FUNCTION`.
 
     Raises:
-        UnusableFunctionError: it does not exist, or is not under `@composite`.
+        UnusableFunctionError: the function does not exist, or is not under `@composite`.
     """
     function = load_function(name)
     entry = getattr(function, ENTRY, None)

@@ -18,7 +18,7 @@ from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend
 from lowering.installation.install import import_alternative
 from lowering.sample_calls import NoCalls, Sample
-from lowering.stablehlo.composites import composites_of, signature
+from lowering.stablehlo.composites import find_composites, signature
 from lowering.stablehlo.fingerprint import fingerprint
 from lowering.verification import runs
 from lowering.verification.judgement import Judged, Outcomes, greatest, judge
@@ -26,28 +26,28 @@ from lowering.verification.results import Check, Finding, Row, Unclaimed
 from lowering.verification.runs import Raised, Run, Values
 from lowering.verification.samples import Samples, chosen, sources, without_gradients
 from lowering.verification.subjects import Subject
-from lowering.verification.tolerances import tolerance_of
+from lowering.verification.tolerances import accepted_error
 
 DTYPES = ("f32", "bf16")
-"""The element types that are run where the user names none."""
+"""The element types that are verified by default."""
 COUNT = 8
 """The number of samples of an entry that are run in each dtype."""
 _MORE = 4
-"""The factor by which more samples are tried where an alternative may take few of them."""
+"""The factor for the number of samples that are tried for an alternative, which may take few."""
 _TWICE = 2
 """The number of samples that are called a second time."""
 
 
 def element_types(subject: Subject, chosen: Sequence[str]) -> tuple[str, ...]:
-    """The chosen element types that the entry's conditions allow; if there are none, the first one
-    that they allow."""
-    own = subject.alternative.when.dtypes if subject.alternative is not None else ()
-    allowed = own or subject.entry.when.dtypes
+    """The chosen element types that the entry's conditions allow; if there are none, the first
+    element type that the conditions allow."""
+    narrowed = subject.alternative.when.dtypes if subject.alternative is not None else ()
+    allowed = narrowed or subject.entry.when.dtypes
     fitting = tuple(name for name in chosen if not allowed or name in allowed)
     if fitting:
         return fitting
-    known = {type_.name for type_ in TABLE}
-    return tuple(name for name in allowed if name in known)[:1]
+    listed = {type_.name for type_ in TABLE}
+    return tuple(name for name in allowed if name in listed)[:1]
 
 
 def verify(
@@ -62,7 +62,7 @@ def verify(
     frontend = activation.backend().frontend
     rows: list[Row] = []
     with activation.all_off(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch's, about samples
+        warnings.simplefilter("ignore")  # PyTorch warns about samples
         for dtype in element_types(subject, dtypes):
             began = time.monotonic()
             row = _Verifier(subject, catalog, frontend, dtype, count).row()
@@ -118,7 +118,7 @@ class _Verifier:
         for function in self.subject.entry.functions[:1] if not self.subject.function else ():
             try:
                 import_module(function.partition(":")[0])
-            except UnusableFunctionError as error:  # programs do without the package
+            except UnusableFunctionError as error:  # programs can do without the package
                 return replace(bare, findings=(_unverified(str(error)),))
         try:
             selected = self._selected()
@@ -148,12 +148,12 @@ class _Verifier:
             CompositesError: the entry cannot be turned on.
         """
         subject = self.subject
-        if subject.function is not None:  # it is always on
+        if subject.function is not None:  # a function under `@composite` is always on
             yield activation.statistics
             return
         for entry in subject.entries:
             for function in entry.functions[:1]:
-                with suppress(UnusableFunctionError):  # programs do without the package
+                with suppress(UnusableFunctionError):  # programs can do without the package
                     import_module(function.partition(":")[0])
         counted = Statistics()
         if subject.alternative is not None:
@@ -162,8 +162,8 @@ class _Verifier:
             yield counted
 
     def _counting(self, statistics: Statistics) -> Callable[[], Counter[str]]:
-        """Count calls from now on, by the reasons why they did not become composites. Calls of a
-        backward without operator are those of its forward."""
+        """Count calls from now on, by the reasons why they did not become composites. For a
+        backward without an operator, count the calls of its forward."""
         entry = self.subject.entry
         if entry.gradients and self.subject.forward is not None:
             entry = self.subject.forward
@@ -179,15 +179,15 @@ class _Verifier:
         return lambda: until_now() - before
 
     def _selected(self) -> Samples | NoCalls:
-        """The samples of the first source that reach the entry, or else of the last one that has
-        some.
+        """The samples of the first source whose samples reach the entry, or else of the last source
+        that has samples.
 
         Raises:
             UnusableFunctionError: a function that the entry names cannot be used.
             CompositesError: the entry cannot be turned on.
         """
         if self.subject.alternative is not None:
-            return self._taken(self.subject.alternative)
+            return self._accepted_samples(self.subject.alternative)
         last: Samples | NoCalls = NoCalls("no samples")
         for offered in sources(self.subject, self.dtype, self.count):
             if isinstance(offered, NoCalls):
@@ -200,24 +200,24 @@ class _Verifier:
                 break
         return last
 
-    def _taken(self, alternative: Kernel) -> Samples | NoCalls:
-        """The samples of the first source that has some which the alternative takes."""
+    def _accepted_samples(self, alternative: Kernel) -> Samples | NoCalls:
+        """The samples that the alternative takes, from the first source that has such samples."""
         names = {alternative.name, f"{alternative.name}, backward"}
         for offered in sources(self.subject, self.dtype, _MORE * self.count):
-            taken: list[Sample] = []
+            accepted: list[Sample] = []
             for sample in () if isinstance(offered, NoCalls) else offered.samples:
                 with self._turned_on() as statistics:
                     failed = self._fails([sample])
                     used = statistics.for_entry(self.subject.entry).decompositions.keys()
                     if failed or names & used:
-                        taken.append(sample)
-            if taken and not isinstance(offered, NoCalls):
-                return Samples(offered.source, chosen(taken, self.count))
+                        accepted.append(sample)
+            if accepted and not isinstance(offered, NoCalls):
+                return Samples(offered.source, chosen(accepted, self.count))
         return NoCalls("it takes no sample; name some that it takes with its key `samples`")
 
     def _fails(self, samples: Sequence[Sample]) -> bool:
-        """Return whether the entry's own function fails for a sample, which therefore reached
-        it."""
+        """Return whether the entry's own function fails for a sample, which shows that the sample
+        reached the entry."""
         outcomes = runs.traced(self.frontend, samples)
         return any(isinstance(o, Raised) and o.type == LoweringError.__name__ for o in outcomes)
 
@@ -231,24 +231,24 @@ class _Verifier:
     def _judged(
         self, bare: Row, prepared: Sequence[Prepared], stock: Run, ours: Run, calls: Counter[str]
     ) -> Row:
-        judged = [self._one(number, item, stock, ours) for number, item in enumerate(prepared)]
-        bits = [each.same_bits for each in judged if each.same_bits is not None]
-        findings = [finding for each in judged for finding in each.findings]
+        judged = [self._judge(number, item, stock, ours) for number, item in enumerate(prepared)]
+        bits = [item.same_bits for item in judged if item.same_bits is not None]
+        findings = [finding for item in judged for finding in item.findings]
         if not calls and not findings:
             findings.append(_unverified("no sample calls what the entry catches"))
-        if stock.failure and ours.failure:  # nobody has compared numbers
+        if stock.failure and ours.failure:  # no numbers were compared
             findings.append(_unverified(f"without the entry too, {ours.failure}"))
         findings += self._indistinguishable(ours)
         return replace(
             bare,
             claimed=calls.pop(_CLAIMED, 0),
             unclaimed=tuple(Unclaimed(*item) for item in calls.items()),
-            numbers=greatest([each.numbers for each in judged]),
+            numbers=greatest([item.numbers for item in judged]),
             same_bits=all(bits) if bits else None,
             findings=tuple(findings),
         )
 
-    def _one(self, number: int, item: Prepared, stock: Run, ours: Run) -> Judged:
+    def _judge(self, number: int, item: Prepared, stock: Run, ours: Run) -> Judged:
         is_set = self.subject.alternative or self.dtype in dict(self.subject.entry.tolerance)
         return judge(
             Outcomes(
@@ -265,30 +265,30 @@ class _Verifier:
         )
 
     def _tolerance(self) -> float:
-        """The greatest error that is accepted."""
+        """The largest accepted error."""
         entry, alternative = self.subject.entry, self.subject.alternative
         promised = dict((*entry.tolerance, *(alternative.tolerance if alternative else ())))
-        return promised.get(self.dtype, tolerance_of(self.dtype))
+        return promised.get(self.dtype, accepted_error(self.dtype))
 
     def _is_native(self) -> bool:
-        """Return whether all entries that are on are the stock lowering of operators. A function's
-        own body can be fused in another way than the calls that it stands for."""
+        """Return whether all entries that are on are the stock lowering of operators. XLA can fuse
+        the body of a Python function in another way than the calls that it replaces."""
         return self.subject.alternative is None and all(
             e.op and e.decomposition.kind == "native" for e in self.subject.entries
         )
 
     def _indistinguishable(self, ours: Run) -> Iterator[Finding]:
-        """Composites that are written alike, with the same attributes and types, and mean different
-        things. A consumer's kernel cannot be right for both."""
+        """Composites with the same name, attributes and types, and different decompositions. The
+        kernel of a consumer cannot be right for both."""
         names = {entry.composite_name for entry in self.subject.entries}
         names |= {entry.backward_name for entry in self.subject.entries}
         if ours.module is None:
             return
         meanings: dict[str, set[str]] = {}
-        for composite in composites_of(ours.module.ir):
-            made = signature(composite)
-            if made.name in names:
-                written = f"{made} {made.attributes or '{}'}, version {made.version}"
+        for composite in find_composites(ours.module.ir):
+            call = signature(composite)
+            if call.name in names:
+                written = f"{call} {call.attributes or '{}'}, version {call.version}"
                 meanings.setdefault(written, set()).add(fingerprint(ours.module, composite))
         for written in (text for text, different in meanings.items() if len(different) > 1):
             yield Finding(
@@ -308,7 +308,7 @@ def _prepared(samples: Sequence[Sample]) -> tuple[list[Prepared], str]:
     refusal = ""
     for sample in samples:
         cpu = runs.on_cpu(sample)
-        if isinstance(cpu, Raised):  # perhaps PyTorch has no gradient
+        if isinstance(cpu, Raised):  # PyTorch may have no gradient for the call
             sample = without_gradients(sample)
             cpu = runs.on_cpu(sample)
         if isinstance(cpu, Raised):

@@ -23,7 +23,7 @@ from composites.registry.builtin import builtin_registry_path
 from composites.registry.catalog import builtin_registry, load_catalog
 from composites.registry.contracts import contracts
 from lowering import activation
-from lowering.locking import lock_of
+from lowering.locking import lock_registry
 
 pytestmark = pytest.mark.usefixtures("nothing_on")
 
@@ -43,7 +43,7 @@ def write(tmp_path: Path) -> Callable[..., str]:
 
 def lock(file: str) -> Lock:
     catalog = load_catalog([file], in_place=True)
-    return lock_of(catalog.registries[0], catalog)
+    return lock_registry(catalog.registries[0], catalog)
 
 
 def test_the_builtin_lock_says_what_the_registry_says() -> None:

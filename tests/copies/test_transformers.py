@@ -15,7 +15,7 @@ import transformers.models
 from torch import nn
 from composites.functions import find_function
 from composites.registry.catalog import load_catalog
-from lowering.copies.codes import place_of
+from lowering.copies.codes import find_spec
 from lowering.copies.search import Search
 
 NAMES = ("rms_norm", "gemma_rms_norm", "rotary_embedding", "swiglu")
@@ -82,7 +82,7 @@ def fits(copy, entry, dtype):
 search, copies = Search(entries), []
 for model in pkgutil.iter_modules(transformers.models.__path__):
     place = f"transformers.models.{model.name}.modeling_{model.name}"
-    if place_of(place) is not None:
+    if find_spec(place) is not None:
         try:
             copies += search.in_module(importlib.import_module(place))
         except ModuleNotFoundError:  # of a package that the model needs

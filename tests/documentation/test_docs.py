@@ -20,7 +20,7 @@ from composites.errors import RegistryError
 from composites.registry import document
 from composites.registry.validation import parse_registry
 from lowering.cli.app import app
-from lowering.cli.init.package import files_of
+from lowering.cli.init.package import render_files
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -161,7 +161,7 @@ def test_commands_and_options_exist() -> None:
 def test_files_that_are_mentioned_exist() -> None:
     folders = "composites|lowering|tests|examples|benchmarks|docs|src|\\.ci|\\.github"
     for page in PAGES:
-        others = files_of("tinychip") if page.name == "vendor-tutorial.md" else {}
+        others = render_files("tinychip") if page.name == "vendor-tutorial.md" else {}
         text = page.read_text(encoding="utf-8")
         for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
             assert path in others or (ROOT / path).exists(), f"{page.name}: {path}"

@@ -46,7 +46,7 @@ def test_the_text_of_gspmd_says_the_spec() -> None:
         mesh = DeviceMesh.from_mesh(sizes)
         for spec in specs(mesh, rank):
             text = mesh.text(spec, "gspmd")
-            known = mesh.spec_of(text, rank)
+            known = mesh.parse_spec(text, rank)
             assert known is not None
             assert mesh.text(known, "gspmd") == text
             assert list(map(mesh.parts, known)) == list(map(mesh.parts, spec))
@@ -62,9 +62,9 @@ def test_the_forms_of_torch_xla() -> None:
         "{devices=[4,1]<=[4]}": (("data", "model"), ()),
         "{devices=[4,1]0,2,1,3}": (("model", "data"), ()),
     }.items():
-        assert mesh.spec_of(text, 2) == spec
-    assert mesh.spec_of("{maximal device=0}", 2) is None
-    assert mesh.spec_of("{devices=[2,2]0,3,1,2}", 2) is None
+        assert mesh.parse_spec(text, 2) == spec
+    assert mesh.parse_spec("{maximal device=0}", 2) is None
+    assert mesh.parse_spec("{devices=[2,2]0,3,1,2}", 2) is None
 
 
 def layers() -> TwoLayers:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 import composites
 from composites import Program, ProgramError, UnsupportedCallError
-from lowering.export.partitioning import platform_of
+from lowering.export.partitioning import platform_name
 from lowering.export.step import Step
 from lowering.stablehlo import BindError, RunError, StableHLOError
 
@@ -418,8 +418,8 @@ def test_gpus_are_told_apart() -> None:
     """By what jax tells of the client, since both platforms are `gpu` there."""
     for version, platform in (("cuda 12080", "cuda"), ("rocm 60300", "rocm")):
         client = SimpleNamespace(platform_version=version)
-        assert platform_of(SimpleNamespace(platform="gpu", client=client)) == platform
-    assert platform_of(jax.devices("cpu")[0]) == "cpu"
+        assert platform_name(SimpleNamespace(platform="gpu", client=client)) == platform
+    assert platform_name(jax.devices("cpu")[0]) == "cpu"
 
 
 # ---- profile ----

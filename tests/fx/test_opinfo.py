@@ -22,10 +22,10 @@ from lowering.verification import opinfo
 from lowering.verification.bits import same_bits
 from lowering.verification.runs import Values, evaluate, is_random, on_cpu
 from lowering.verification.samples import Samples, chosen, sources
-from lowering.verification.subjects import Subject, subjects_of
+from lowering.verification.subjects import Subject, make_subjects
 
 CATALOG = load_catalog()
-TARGETS = {t.label: t for t in subjects_of(tuple(CATALOG), CATALOG) if t.alternative is None}
+TARGETS = {t.label: t for t in make_subjects(tuple(CATALOG), CATALOG) if t.alternative is None}
 FLOATS = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 ONE, MANY = 1, 12
@@ -342,7 +342,7 @@ PARTS = 8
 
 def some_samples(name: str, dtype: torch.dtype) -> list[Sample]:
     """Some that PyTorch takes on the CPU, one of them of a tensor without dimensions."""
-    every = [s for s in opinfo.samples_of(name, dtype, gradients=True) if tensors_of(s)]
+    every = [s for s in opinfo.make_samples(name, dtype, gradients=True) if tensors_of(s)]
     scalars = [s for s in every if not tensors_of(s)[0].dim()]
     some = {id(s): s for s in (*chosen(every, 2), *scalars[-1:])}
     return [sample for sample in some.values() if isinstance(on_cpu(sample), Values)]

@@ -9,7 +9,7 @@ import torch
 from composites.registry.catalog import load_catalog
 from lowering import activation
 from lowering.verification.results import Check, Row, Verdict
-from lowering.verification.subjects import subjects_of
+from lowering.verification.subjects import make_subjects
 from lowering.verification.verify import verify
 
 DTYPES = [
@@ -23,7 +23,7 @@ def rows_of(name: str, dtypes: tuple[str, ...] = ("f32", "bf16")) -> list[Row]:
     entries = [entry for entry in catalog if entry.qualified == f"ptxla.{name}"]
     return [
         row
-        for target in subjects_of(entries, catalog)
+        for target in make_subjects(entries, catalog)
         for row in verify(target, catalog, dtypes, 3)
     ]
 

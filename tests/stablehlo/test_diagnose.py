@@ -22,7 +22,7 @@ from lowering.stablehlo.diagnosis.bisection import Steps, minimal
 from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import Device, Run
 from lowering.stablehlo.diagnosis.diagnose import Diagnoser
-from lowering.stablehlo.diagnosis.parts import parts_of
+from lowering.stablehlo.diagnosis.parts import split_main
 from lowering.stablehlo.symbols import functions
 
 CALLS = 200
@@ -200,7 +200,7 @@ def test_parts_give_what_the_whole_gives() -> None:
         main = functions(module.ir)["main"]
         block = main.regions[0].blocks[0]
         values = dict(zip(block.arguments, inputs, strict=True))
-        for part in parts_of(main):
+        for part in split_main(main):
             operands = [values[value] for value in part.sources]
             values |= zip(part.outputs, run(part.module(module), *operands), strict=True)
         *_, end = block.operations

@@ -3,7 +3,7 @@
 from composites_testing.passes import DATA
 
 from lowering.stablehlo import Module
-from lowering.stablehlo.composites import composites_of
+from lowering.stablehlo.composites import find_composites
 from lowering.stablehlo.fingerprint import fingerprint
 
 TEXT = (DATA / "nested_sine.mlir").read_text()
@@ -11,7 +11,7 @@ TEXT = (DATA / "nested_sine.mlir").read_text()
 
 def of_outer(text: str) -> str:
     module = Module.parse(text)
-    return fingerprint(module, composites_of(module.ir)[0])
+    return fingerprint(module, find_composites(module.ir)[0])
 
 
 def test_names_locations_and_the_rest_of_the_module_do_not_matter() -> None:

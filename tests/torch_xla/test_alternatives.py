@@ -124,13 +124,13 @@ def enable(module_folder: Path, use_registry: Callable[[str], None]) -> Iterator
     ) -> None:
         body = f"  e: {{{entry}, kernels: {{{alternatives}}}}}\n"
         use_registry(f"namespace: planted\ncomposites:\n{body}")
-        activation._of_environment.cache_clear()
+        activation._environment_words.cache_clear()
         activation.statistics._entries.pop("planted.e@1", None)
         composites.enable("planted.e", decompositions=decompositions)
 
     yield turn_on
     composites.disable()
-    activation._of_environment.cache_clear()
+    activation._environment_words.cache_clear()
 
 
 def alternative(function: str, more: str = "goals: fast") -> str:

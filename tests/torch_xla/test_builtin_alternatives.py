@@ -20,7 +20,7 @@ from composites.registry.builtin import builtin_registry_path
 from composites.registry.catalog import load_catalog
 from composites.registry.validation import load_registry
 from lowering.verification.results import Verdict
-from lowering.verification.subjects import subjects_of
+from lowering.verification.subjects import make_subjects
 from lowering.verification.verify import verify
 
 ATTENTION, LOSS = "ptxla.scaled_dot_product_attention", "ptxla.cross_entropy_loss"
@@ -61,7 +61,7 @@ def test_numbers_of_samples(name: str) -> None:
     """The samples of `composites verify`: results and gradients that are as near to f64 as stock's
     or as promised, each computed by the alternative."""
     catalog = load_catalog([])
-    targets = subjects_of((ALTERNATIVES[name],), catalog)
+    targets = make_subjects((ALTERNATIVES[name],), catalog)
     for target in (target for target in targets if target.alternative is not None):
         rows = verify(target, catalog, ("f32",))
         assert {row.verdict for row in rows} == {Verdict.VERIFIED}, rows

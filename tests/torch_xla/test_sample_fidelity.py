@@ -22,11 +22,11 @@ import composites
 from composites.element_types import PYTORCH_NAMES
 from composites.registry.catalog import load_catalog
 from lowering.sample_calls import NoCalls, Sample, example_calls
-from lowering.verification.opinfo import samples_of
+from lowering.verification.opinfo import make_samples
 from lowering.verification.results import Verdict
 from lowering.verification.runs import evaluate
 from lowering.verification.samples import DATABASE, GENERATED, NAMED, Samples, chosen, sources
-from lowering.verification.subjects import Subject, subjects_of
+from lowering.verification.subjects import Subject, make_subjects
 from lowering.verification.verify import verify
 
 # torch_xla's own selu says so, with composites or without.
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings(
 CATALOG = load_catalog([])
 TARGETS = {
     target.entry.name: target
-    for target in subjects_of(tuple(CATALOG), CATALOG)
+    for target in make_subjects(tuple(CATALOG), CATALOG)
     if target.alternative is None and not (target.is_backward and target.entry.op is None)
 }
 OTHER_BITS = {
@@ -119,7 +119,7 @@ def samples(target: Subject, dtype: str, most: int) -> tuple[Sample, ...]:
 def of_database(target: Subject, dtype: torch.dtype, most: int) -> tuple[Sample, ...]:
     if target.is_backward or target.samples is not None:
         return ()
-    found = samples_of(target.entry.op or "", dtype, gradients=False)
+    found = make_samples(target.entry.op or "", dtype, gradients=False)
     return chosen([replace(s, text=f"sample {n}") for n, s in enumerate(found)], most)
 
 
@@ -187,7 +187,7 @@ ROUTES = {
 def test_functions_that_end_in_an_entry(all_same_as_stock: Callable[..., Any]) -> None:
     tables = {}
     for name in ROUTES:
-        given = samples_of(f"aten::{name}", torch.float32, gradients=True)
+        given = make_samples(f"aten::{name}", torch.float32, gradients=True)
         calls = {f"{n}": partial(computed, s, torch.enable_grad) for n, s in enumerate(given)}
         tables[name] = Subjects(calls, emits=(), may=ALL, label=f"{name}, ")
     nodes = all_same_as_stock(*tables.values()).ours.nodes

@@ -13,9 +13,9 @@ from jax import lax
 import composites
 from composites.contracts.lock import write_lock
 from composites.registry.catalog import load_catalog
-from lowering.locking import lock_of
+from lowering.locking import lock_registry
 from lowering.verification.results import Verdict
-from lowering.verification.subjects import subjects_of
+from lowering.verification.subjects import make_subjects
 from lowering.verification.verify import verify
 
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
@@ -47,7 +47,7 @@ def verified(file: str, dtype: str, *names: str) -> None:
     catalog = load_catalog([str(REGISTRIES / f"{file}.yaml")], in_place=True)
     entries = catalog.registries[0].composites
     chosen = [entry for entry in entries if not names or entry.name in names]
-    for target in subjects_of(chosen, catalog):
+    for target in make_subjects(chosen, catalog):
         for row in verify(target, catalog, (dtype,), 3):
             if row.entry == "odml.llama_rms_norm":
                 assert row.verdict is Verdict.NOT_VERIFIED
@@ -88,7 +88,7 @@ def test_lock(file: str, registries: Callable[..., None]) -> None:
     """Each entry has a canonical call, whose decomposition is hashed."""
     registries(file)
     catalog = load_catalog([str(REGISTRIES / f"{file}.yaml")], in_place=True)
-    contracts = lock_of(catalog.registries[0], catalog).contracts
+    contracts = lock_registry(catalog.registries[0], catalog).contracts
     assert [c.entry for c in contracts if not c.calls and c.entry not in WITHOUT_CALLS] == []
 
 
@@ -102,7 +102,7 @@ def test_a_program_is_understood_with_the_lock_of_its_registry(
 
     lock, program = tmp_path / "xla.lock", tmp_path / "program.mlir"
     catalog = load_catalog([str(REGISTRIES / "xla.yaml")], in_place=True)
-    write_lock(lock_of(catalog.registries[0], catalog), lock)
+    write_lock(lock_registry(catalog.registries[0], catalog), lock)
 
     product = Calling(lambda *operands: xla_ops.mx_mm(*operands))  # which is caught by its name
     (arguments, _), *_ = xla_ops.mx_mm_samples(torch.bfloat16)

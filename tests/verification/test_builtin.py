@@ -3,8 +3,8 @@
 import pytest
 
 from composites.registry.catalog import load_catalog
-from lowering.verification.results import Row, Verdict, entries_of
-from lowering.verification.subjects import subjects_of
+from lowering.verification.results import Row, Verdict, entry_names
+from lowering.verification.subjects import make_subjects
 from lowering.verification.verify import verify
 
 NOT_VERIFIED = {
@@ -20,9 +20,9 @@ NOT_VERIFIED = {
 def test_every_entry() -> None:
     catalog = load_catalog([])
     rows: list[Row] = []
-    for target in subjects_of(tuple(catalog), catalog):
+    for target in make_subjects(tuple(catalog), catalog):
         rows += verify(target, catalog)
     failed = [row for row in rows if row.verdict is Verdict.FAILED]
     assert not failed
-    verified = set(entries_of([row for row in rows if row.verdict is Verdict.VERIFIED]))
-    assert set(entries_of(rows)) - verified == NOT_VERIFIED
+    verified = set(entry_names([row for row in rows if row.verdict is Verdict.VERIFIED]))
+    assert set(entry_names(rows)) - verified == NOT_VERIFIED

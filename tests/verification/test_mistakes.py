@@ -9,7 +9,7 @@ import pytest
 
 from composites.registry.catalog import load_catalog
 from lowering.verification.results import Check, Row, Verdict
-from lowering.verification.subjects import subject_of_function, subjects_of
+from lowering.verification.subjects import make_subjects, subject_of_function
 from lowering.verification.verify import verify
 
 Verify = Callable[..., Sequence[Row]]
@@ -125,7 +125,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
         file.write_text(f"schema: 1\nnamespace: planted\ncomposites:\n{entries}")
         catalog = load_catalog([str(file)], in_place=True)
         (entry,) = [e for e in catalog.registries[0].composites if e.name == name]
-        targets = subjects_of([entry], catalog)
+        targets = make_subjects([entry], catalog)
         return [row for target in targets for row in verify(target, catalog, dtypes)]
 
     return run

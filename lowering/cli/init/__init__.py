@@ -1,7 +1,7 @@
-"""`composites init`: writes a small package of a vendor, which installs and passes its tests.
+"""`composites init`: write a small package of a vendor, which installs and passes its tests.
 
     name -> checked name -> files -> a folder
 
-`name` says whether a name can be used, `package` renders the files from `templates`, and `command`
-writes them, all or none.
+`name` checks a name, `package` renders the files from `templates`, and `command` writes all files
+or none.
 """

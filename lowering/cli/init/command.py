@@ -35,13 +35,13 @@ def init(
     """
     with clear_errors():
         from lowering.cli.init.name import problem_with
-        from lowering.cli.init.package import files_of
+        from lowering.cli.init.package import render_files
 
         problem = problem_with(name)
         if problem is not None:
             fail_usage(problem)
         folder = Path(name) if directory is None else directory
-        files = files_of(name)
+        files = render_files(name)
         replace_folder(folder, files, partial(_check_empty, folder))
     typer.echo(f"{folder}: {len(files)} files. Now install the package and run its tests:")
     typer.echo(f"  cd {shlex.quote(str(folder))}")

@@ -1,4 +1,4 @@
-"""The files of a new package, rendered from templates. Nothing is written here."""
+"""The files of a new package, rendered from templates. This module writes no files."""
 
 import json
 
@@ -21,14 +21,14 @@ _TEMPLATES = {
     "src/{name}/registry.yaml": "registry.yaml",
     "tests/test_{name}.py": "test_package.py",
 }
-"""Files of the package, and the templates of their text."""
+"""The files of the package, and their templates."""
 
 _SCHEMA = "src/{name}/registry.schema.json"
-"""Beside the registry file, whose first line tells editors so. An editor then needs no network."""
+"""The schema beside the registry file, which names it, so that editors need no network."""
 
 
-def files_of(name: str) -> dict[str, str]:
-    """The text of each file of a package with this name, by its path."""
+def render_files(name: str) -> dict[str, str]:
+    """Render the files of a package. Return the texts by path."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("lowering.cli.init"),
         keep_trailing_newline=True,

@@ -27,8 +27,8 @@ def elementwise_forward(composite: Composite, x: Any) -> Any:
     """An activation whose gradient is not the entry's backward.
 
     The derivative of `hard_sigmoid` and `hard_silu` differs from PyTorch's where they have a
-    corner. The derivative of `mish` has other last bits in a loop, where a backward computes the
-    forward again.
+    corner. The derivative of `mish` differs in last bits in a loop, in which a backward computes
+    the forward again.
     """
     return composite(floats(x), has_backward=False)
 
@@ -39,7 +39,7 @@ def elu(composite: Composite, x: Any, alpha: Any = 1.0) -> Any:
 
 
 def selu(composite: Composite, x: Any) -> Any:
-    """`jax.nn.selu`, with the constants of JAX, which are PyTorch's."""
+    """`jax.nn.selu`, with the constants of JAX, which equal PyTorch's."""
     return composite(floats(x), alpha=_SELU_ALPHA, scale=_SELU_SCALE)
 
 
@@ -52,7 +52,7 @@ def celu(composite: Composite, x: Any, alpha: Any = 1.0) -> Any:
 
 
 def leaky_relu(composite: Composite, x: Any, negative_slope: Any = 1e-2) -> Any:
-    """`jax.nn.leaky_relu`. Its derivative at 0 is 1, and PyTorch's is the slope."""
+    """`jax.nn.leaky_relu`. The derivative at 0 is 1; PyTorch's is the slope."""
     slope = number(negative_slope, "negative_slope")
     return composite(floats(x), negative_slope=slope, has_backward=False)
 
@@ -63,12 +63,12 @@ def relu6(composite: Composite, x: Any) -> Any:
 
 
 def hard_tanh(composite: Composite, x: Any) -> Any:
-    """`jax.nn.hard_tanh`. Its derivative at -1 and 1 is 1, and PyTorch's is 0."""
+    """`jax.nn.hard_tanh`. The derivative at -1 and 1 is 1; PyTorch's is 0."""
     return composite(floats(x), min_val=-1.0, max_val=1.0, has_backward=False)
 
 
 def softplus(composite: Composite, x: Any) -> Any:
-    """`jax.nn.softplus`. PyTorch's is linear above a threshold, which f64 can tell apart."""
+    """`jax.nn.softplus`. PyTorch's is linear above a threshold, which differs in f64."""
     if floats(x).dtype.itemsize > 4:
         raise UnsupportedCallError("PyTorch's softplus differs in f64")
     return composite(x)

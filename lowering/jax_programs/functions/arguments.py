@@ -22,17 +22,17 @@ def has_floats(x: Any) -> bool:
 
 
 def floats(x: Any) -> Any:
-    """An array of floats. JAX computes integers and numbers in another type, PyTorch does not."""
+    """Check for an array of floats. JAX converts integers and numbers, PyTorch does not."""
     if not has_floats(x):
         raise UnsupportedCallError("the input is not an array of floats")
     return x
 
 
 def number(value: Any, name: str) -> float:
-    """A Python number, as attributes need it."""
+    """Check that a value is a Python number, which attributes need, and return it as a float."""
     if type(value) not in (int, float):
-        # jax.jit makes an array of each argument that is not static, and numbers of numpy have a
-        # type that Python's have not.
+        # jax.jit makes an array of each argument that is not static, and numbers of numpy have
+        # their own type.
         raise UnsupportedCallError(f"{name} is an array, or not a plain Python number")
     if math.isnan(value):
         raise UnsupportedCallError(f"{name} is not a number")

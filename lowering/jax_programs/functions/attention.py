@@ -21,15 +21,15 @@ class _Attention:
     has_bias: bool
     has_mask: bool
 
-    def __call__(self, query: Any, key: Any, value: Any, *rest: Any) -> Any:
-        # The composite has a bias after a mask, and in its place where there is none.
-        further = iter(rest)
+    def __call__(self, query: Any, key: Any, value: Any, *added: Any) -> Any:
+        # The composite's operands are followed by a mask and a bias, if there are any.
+        further = iter(added)
         mask = next(further) if self.has_mask else None
         bias = next(further) if self.has_bias else None
         return self.function(query, key, value, bias=bias, mask=mask, **dict(self.options))
 
 
-def of_jax(
+def jax_attention(
     composite: Any,
     query: Any,
     key: Any,
@@ -56,7 +56,7 @@ def of_jax(
         raise UnsupportedCallError("return_residual is set")
     if mask is not None and not (is_array(mask) and mask.dtype == bool):
         raise UnsupportedCallError("the mask is not an array of booleans")
-    if _type_of(query, key, value).itemsize > 4:
+    if _common_type(query, key, value).itemsize > 4:
         raise UnsupportedCallError("JAX computes the softmax of f64 in f32")
     options = {"scale": scale, "is_causal": is_causal, "implementation": implementation}
     keywords = {name: value for name, value in options.items() if value is not None}
@@ -65,7 +65,7 @@ def of_jax(
     )
 
 
-def of_linen(
+def linen_attention(
     composite: Any,
     query: Any,
     key: Any,
@@ -93,7 +93,7 @@ def of_linen(
     return _called(composite, (query, key, value), bias, mask, options, is_causal=False)
 
 
-def of_nnx(
+def nnx_attention(
     composite: Any,
     query: Any,
     key: Any,
@@ -112,14 +112,14 @@ def of_nnx(
 ) -> Any:
     """`flax.nnx.dot_product_attention`, which `MultiHeadAttention` calls.
 
-    Without a rate of dropout it calls `jax.nn.dot_product_attention`; with one, its operations
+    Without a dropout rate, it calls `jax.nn.dot_product_attention`. With a rate, its operations
     differ, even if nothing is dropped.
     """
     parameters = inspect.signature(composite.original).parameters
     if promote_dtype not in (None, parameters["promote_dtype"].default):
         raise UnsupportedCallError("the program passes a function for types")
     _check_flax((query, key, value), dropout_rate, deterministic, dtype, precision, module)
-    if not dropout_rate and _type_of(query, key, value).itemsize > 4:
+    if not dropout_rate and _common_type(query, key, value).itemsize > 4:
         raise UnsupportedCallError("JAX computes the softmax of f64 in f32")
     options = {"dropout_rate": dropout_rate, "deterministic": True} if dropout_rate else {}
     if is_causal:
@@ -139,18 +139,18 @@ def _called(
     """The composite of a function that adds a bias and then masks."""
     if not isinstance(is_causal, bool):
         raise UnsupportedCallError("is_causal is an array")
-    _type_of(*arrays)
+    _common_type(*arrays)
     if bias is not None and not has_floats(bias):
         raise UnsupportedCallError("the bias is not an array of floats")
     boolean = None if mask is None else _boolean(mask)
     attention = _Attention(
         composite.original, tuple(options.items()), bias is not None, mask is not None
     )
-    rest = (bias, None) if mask is None else (boolean, bias)
-    ranks = {array.ndim for array in (*arrays, *rest) if array is not None}
+    added = (bias, None) if mask is None else (boolean, bias)
+    ranks = {array.ndim for array in (*arrays, *added) if array is not None}
     return composite(
         *arrays,
-        *rest,
+        *added,
         is_causal=is_causal,
         scale=scale,
         decomposition=attention,
@@ -166,7 +166,7 @@ def _check_flax(
     precision: Any,
     module: Any,
 ) -> None:
-    """Refuse arguments that both interfaces of flax share and the entry does not have."""
+    """Refuse arguments of both interfaces of flax that the entry does not support."""
     import jax.numpy as jnp
 
     if module is not None:
@@ -177,12 +177,12 @@ def _check_flax(
         raise UnsupportedCallError("the rate of dropout is an array")
     if not isinstance(deterministic, bool) or (dropout_rate > 0 and not deterministic):
         raise UnsupportedCallError("the weights have dropout")
-    if dtype is not None and _type_of(*arrays) != jnp.dtype(dtype):
+    if dtype is not None and _common_type(*arrays) != jnp.dtype(dtype):
         raise UnsupportedCallError("the operands have another type than the computation")
 
 
-def _type_of(query: Any, key: Any, value: Any) -> Any:
-    """The type of all three, which are arrays of floats."""
+def _common_type(query: Any, key: Any, value: Any) -> Any:
+    """The common type of three arrays of floats."""
     arrays = (query, key, value)
     if not all(map(has_floats, arrays)) or len({x.dtype for x in arrays}) > 1:
         raise UnsupportedCallError("the operands are not arrays of one floating-point type")
@@ -192,7 +192,7 @@ def _type_of(query: Any, key: Any, value: Any) -> Any:
 
 
 def _boolean(mask: Any) -> Any:
-    """A mask of booleans. Masks of flax may be numbers, of which 0 excludes."""
+    """A mask of booleans. Masks of flax may be numbers, where 0 excludes."""
     if not is_array(mask):
         raise UnsupportedCallError("the mask is not an array")
     return mask if mask.dtype == bool else mask != 0

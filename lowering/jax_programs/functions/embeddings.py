@@ -12,8 +12,8 @@ def _rows(weight: Any, indices: Any) -> Any:
 
 
 def embed(composite: Any, self: Any, inputs: Any, out_sharding: Any = None) -> Any:
-    """`Embed.__call__` of flax.linen and flax.nnx. The weight has the type of the result, to which
-    the module converts it."""
+    """`Embed.__call__` of flax.linen and flax.nnx. The weight is converted to the type of the
+    result, as in the module."""
     import jax
     import jax.numpy as jnp
     from flax import linen

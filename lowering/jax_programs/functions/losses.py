@@ -9,8 +9,8 @@ from composites.operators.aten_enums import NO_REDUCTION
 from lowering.jax_programs.functions.arguments import floats, is_array, number
 
 _NO_LABEL = -(2**31)
-"""The class whose rows PyTorch does not count. Negative labels of optax count from the last class,
-and no logits have so many."""
+"""The class whose rows PyTorch ignores. Negative labels of optax count from the last class, and no
+logits have as many classes."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def with_integer_labels(
 
 
 def squared_error(composite: Any, predictions: Any, targets: Any = None) -> Any:
-    """`optax.squared_error`, and with it `optax.l2_loss`, which is half of it."""
+    """`optax.squared_error`, and `optax.l2_loss`, which is half of it."""
     _check_alike(predictions, targets)
     return composite(predictions, targets, reduction=NO_REDUCTION)
 
@@ -83,7 +83,7 @@ def sigmoid_binary_cross_entropy(composite: Any, logits: Any, labels: Any) -> An
 
 
 def _check_alike(predictions: Any, targets: Any) -> None:
-    """Check that both are arrays of floats, of one shape and type."""
+    """Check that both arguments are arrays of floats, of one shape and type."""
     _check_floats(predictions)
     floats(targets)
     if (predictions.shape, predictions.dtype) != (targets.shape, targets.dtype):
@@ -91,7 +91,7 @@ def _check_alike(predictions: Any, targets: Any) -> None:
 
 
 def _check_floats(x: Any) -> None:
-    """Check that something is an array of floats, of JAX: numpy computes with its own itself."""
+    """Check that a value is a JAX array of floats: with numpy arrays, numpy computes itself."""
     from jax import Array
 
     if not isinstance(floats(x), Array):

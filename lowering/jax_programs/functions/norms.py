@@ -1,8 +1,8 @@
 """Norms of flax, in both of its interfaces: `flax.linen` and `flax.nnx`.
 
-A decomposition calls the function that is caught, `LayerNorm.__call__` for instance, with a module
-that stands for the one of the program. It does not call the module itself: the program already
-contains the code that subclasses, interceptors of flax and other decorators put around it.
+A decomposition calls the caught function, such as `LayerNorm.__call__`, with a stand-in for the
+program's module. It does not call the module itself: the program already contains the code that
+subclasses, interceptors of flax and other decorators put around the function.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from typing import Any
 from composites.errors import UnsupportedCallError
 from lowering.jax_programs.functions.arguments import floats, number
 
-# In the order of the entries' arguments.
+# The names of arrays, in the order of the entries' arguments.
 _PARAMETERS = ("scale", "bias")
 _AVERAGES = ("mean", "var")
 
 
 @dataclass(frozen=True)
 class _StandIn:
-    """A stand-in for a module of flax.linen: other arrays, and otherwise the module's
+    """A stand-in for a module of flax.linen, with other arrays and the module's other
     attributes."""
 
     module: Any
@@ -51,12 +51,12 @@ class _Linen:
     """The module, without a parent and a name."""
 
     def holding(self, arrays: dict[str, Any]) -> Any:
-        """A stand-in for the module, with these arrays."""
+        """A stand-in for the module, with other arrays."""
         held = {name: SimpleNamespace(value=array) for name, array in arrays.items()}
         return _StandIn(self.module, held)
 
     def held(self, module: Any, name: str) -> Any:
-        """An array of what `holding` returned."""
+        """An array of a module that `holding` returned."""
         return module.held[name].value
 
 
@@ -69,7 +69,7 @@ class _Nnx:
     """The structure of the module's state."""
 
     def holding(self, arrays: dict[str, Any]) -> Any:
-        """A copy of the module, with these arrays."""
+        """A copy of the module, with other arrays."""
         import jax
         from flax import nnx
 
@@ -80,7 +80,7 @@ class _Nnx:
         return module
 
     def held(self, module: Any, name: str) -> Any:
-        """An array of what `holding` returned."""
+        """An array of a module that `holding` returned."""
         return getattr(module, name)[...]
 
 
@@ -89,13 +89,13 @@ class _Norm:
     """A norm of flax as a function of its input and arrays."""
 
     function: Callable[..., Any]
-    """The function that is caught, of the module, the input and the options."""
+    """The caught function of the module, the input and the options."""
     module: _Linen | _Nnx
     names: tuple[str, ...]
     """The names of the arrays."""
     options: tuple[tuple[str, Any], ...]
     changed: tuple[str, ...]
-    """The arrays that the call changes, which are further results."""
+    """The names of arrays that the call changes, which are further results."""
 
     def __call__(self, x: Any, *arrays: Any) -> list[Any]:
         module = self.module.holding(dict(zip(self.names, arrays, strict=True)))
@@ -105,12 +105,12 @@ class _Norm:
 
 @dataclass(frozen=True)
 class _WithMoments:
-    """A layer norm or group norm whose results are those of PyTorch's: output, mean, and reciprocal
-    standard deviation. Only the backward takes the last two."""
+    """A layer norm or group norm with the results of PyTorch's: output, mean, and reciprocal
+    standard deviation. Only the backward reads mean and deviation."""
 
     norm: Callable[..., list[Any]]
     axes: tuple[int, ...]
-    """The axes of the input, or with groups of `[N, …, groups, C / groups]`."""
+    """The axes of the input; for a group norm, of the input as `[N, …, groups, C / groups]`."""
     eps: float
     groups: int | None = None
     """The number of groups of a group norm."""
@@ -132,8 +132,8 @@ class _WithMoments:
 
 @dataclass(frozen=True)
 class _WithEmptyMoments:
-    """A batch norm by its moving averages, whose results are those of PyTorch's: output, and two
-    empty arrays."""
+    """A batch norm by moving averages, with the results of PyTorch's: output, and two empty
+    arrays."""
 
     norm: Callable[..., list[Any]]
 
@@ -168,8 +168,8 @@ def rms_norm(composite: Any, self: Any, x: Any, mask: Any = None) -> Any:
 
 
 def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
-    """`GroupNorm.__call__` of flax.linen and flax.nnx. Channels are the last dimension there, and
-    the second one in the composite."""
+    """`GroupNorm.__call__` of flax.linen and flax.nnx. Channels are the last dimension in flax, and
+    the second dimension in the composite."""
     import math
 
     epsilon = _checked(self, x, mask)
@@ -199,8 +199,8 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
 
 
 def instance_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
-    """`InstanceNorm.__call__` of flax.linen and flax.nnx. Channels are the last dimension there,
-    and the second one in the composite."""
+    """`InstanceNorm.__call__` of flax.linen and flax.nnx. Channels are the last dimension in flax,
+    and the second dimension in the composite."""
     epsilon = _checked(self, x, mask)
     if x.ndim < 3 or _positive(self.feature_axes, x) != [x.ndim - 1]:
         raise UnsupportedCallError("channels are not the last one of at least three dimensions")
@@ -220,8 +220,8 @@ def instance_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any
 def batch_norm_by_averages(
     composite: Any, self: Any, x: Any, use_running_average: Any = None, *, mask: Any = None
 ) -> Any:
-    """`BatchNorm.__call__` of flax.linen and flax.nnx in inference. Channels are the last
-    dimension there, and the second one in the composite."""
+    """`BatchNorm.__call__` of flax.linen and flax.nnx in inference. Channels are the last dimension
+    in flax, and the second dimension in the composite."""
     if not _uses_averages(self, use_running_average):
         raise UnsupportedCallError("the batch norm uses batch statistics")
     epsilon = _checked_channels(self, x, mask)
@@ -248,8 +248,8 @@ def batch_norm_by_averages(
 def batch_norm_in_training(
     composite: Any, self: Any, x: Any, use_running_average: Any = None, *, mask: Any = None
 ) -> Any:
-    """`BatchNorm.__call__` of flax.linen and flax.nnx in training. It changes the moving averages
-    of the module, which the composite has as results."""
+    """`BatchNorm.__call__` of flax.linen and flax.nnx in training. The call changes the moving
+    averages of the module, which are results of the composite."""
     if _uses_averages(self, use_running_average):
         raise UnsupportedCallError("the batch norm uses its moving averages")
     epsilon = _checked_channels(self, x, mask)
@@ -273,22 +273,22 @@ def batch_norm_in_training(
     return result
 
 
-def _uses_averages(module: Any, of_call: Any) -> bool:
+def _uses_averages(module: Any, argument: Any) -> bool:
     """Return whether a batch norm uses its moving averages."""
     import numpy as np
     from flax import linen
 
-    of_module = module.use_running_average
-    if of_call is not None and of_module is not None and isinstance(module, linen.Module):
+    attribute = module.use_running_average
+    if argument is not None and attribute is not None and isinstance(module, linen.Module):
         raise UnsupportedCallError("use_running_average is given twice, which flax refuses")
-    chosen = of_module if of_call is None else of_call
+    chosen = attribute if argument is None else argument
     if not isinstance(chosen, bool | np.bool_):
         raise UnsupportedCallError("use_running_average is missing, or is not a plain boolean")
     return bool(chosen)
 
 
 def _checked_channels(module: Any, x: Any, mask: Any) -> float:
-    """The epsilon of a batch norm that has its channels last."""
+    """Check that a batch norm has its channels last, and return its epsilon."""
     epsilon = _checked(module, x, mask)
     if x.ndim < 2 or _positive(module.axis, x) != [x.ndim - 1]:
         raise UnsupportedCallError("channels are not the last one of several dimensions")
@@ -296,7 +296,7 @@ def _checked_channels(module: Any, x: Any, mask: Any) -> float:
 
 
 def _checked(module: Any, x: Any, mask: Any) -> float:
-    """The epsilon of a norm, which has what the entries need of all norms."""
+    """Check the properties that entries need of all norms, and return the norm's epsilon."""
     if mask is not None or module.axis_name is not None:
         raise UnsupportedCallError("the norm has a mask, or an axis_name")
     floats(x)
@@ -304,7 +304,7 @@ def _checked(module: Any, x: Any, mask: Any) -> float:
 
 
 def _last_axes(module: Any, x: Any) -> tuple[int, ...]:
-    """The axes of a norm, which are the last ones."""
+    """The axes of a norm, which must be the last axes."""
     reduced, features = (
         _positive(axes, x) for axes in (module.reduction_axes, module.feature_axes)
     )
@@ -322,8 +322,8 @@ def _positive(axes: Any, x: Any) -> list[int]:
 
 
 def _orders(x: Any, arrays: dict[str, Any], *, further: int) -> Any:
-    """The orders of dimensions where the first array and the first result have their last one after
-    the batch, of a composite with further results."""
+    """The orders that move the last dimension of the first array and of the first result behind the
+    batch. `further` is the number of further results."""
     front = (0, x.ndim - 1, *range(1, x.ndim - 1))
     return (front, *(None,) * len(arrays)), (front, *(None,) * further)
 
@@ -336,26 +336,26 @@ def _taken_apart(
     changed: tuple[str, ...] = (),
     **options: Any,
 ) -> tuple[_Norm, dict[str, Any]]:
-    """The function that is caught, of the input and of arrays, and these by name.
+    """The caught function of the input and of arrays, and the arrays by name.
 
     Args:
         names: the arrays that the function may read. Arrays that the module does not have are left
             out.
-        changed: those that it changes.
+        changed: the arrays that the function changes.
         options: further arguments of the function.
     """
     import jax
     from flax import linen
 
-    take = _of_linen if isinstance(module, linen.Module) else _of_nnx
-    without, arrays = take(module, names, changed)
+    split = _split_linen if isinstance(module, linen.Module) else _split_nnx
+    without, arrays = split(module, names, changed)
     if not all(isinstance(array, jax.Array) for array in arrays.values()):
         raise UnsupportedCallError("a parameter is not a plain array")
     norm = _Norm(composite.original, without, tuple(arrays), tuple(options.items()), changed)
     return norm, arrays
 
 
-def _of_linen(
+def _split_linen(
     module: Any, names: tuple[str, ...], changed: tuple[str, ...]
 ) -> tuple[_Linen, dict[str, Any]]:
     from flax import linen
@@ -370,12 +370,12 @@ def _of_linen(
     if not all(module.has_variable(_collection(name), name) for name in used):
         raise UnsupportedCallError("a parameter or a moving average is missing")
     arrays = {name: module.get_variable(_collection(name), name) for name in used}
-    # flax takes this from the module or from the call, and the call of the function gives it.
+    # flax takes this from the module or from the call; the decomposition passes it in the call.
     unset = {"use_running_average": None} if hasattr(module, "use_running_average") else {}
     return _Linen(module.clone(parent=None, name=None, **unset)), arrays
 
 
-def _of_nnx(
+def _split_nnx(
     module: Any, names: tuple[str, ...], changed: tuple[str, ...]
 ) -> tuple[_Nnx, dict[str, Any]]:
     import jax
@@ -398,7 +398,7 @@ def _of_nnx(
 
 
 def _change(module: Any, arrays: dict[str, Any]) -> None:
-    """Change arrays of a module, as flax does."""
+    """Change arrays of a module in the same way as flax."""
     from flax import linen
 
     for name, array in arrays.items():
@@ -409,5 +409,5 @@ def _change(module: Any, arrays: dict[str, Any]) -> None:
 
 
 def _collection(name: str) -> str:
-    """The collection in which flax.linen has an array."""
+    """The collection of flax.linen that holds an array."""
     return "batch_stats" if name in _AVERAGES else "params"

@@ -1,9 +1,9 @@
 """Updates of optax's optimizers.
 
 Each call of `optax.adamw(…)` makes new functions, with the numbers in their variables.
-`optax.adam`, `adamw`, `nadam`, `nadamw`, `lamb` and others contain the functions of
-`scale_by_adam`. `optax.lion` contains those of `scale_by_lion`, and `optax.sgd` with momentum those
-of `trace`.
+`optax.adam`, `adamw`, `nadam`, `nadamw`, `lamb` and other optimizers contain the functions of
+`scale_by_adam`; `optax.lion` contains the functions of `scale_by_lion`, and `optax.sgd` with
+momentum the functions of `trace`.
 """
 
 import inspect
@@ -20,7 +20,7 @@ class _Rule(ABC):
     """The computation of an optax transformation for one parameter, with its numbers."""
 
     averages: ClassVar[tuple[str, ...]]
-    """The fields of its state that have an array for each parameter."""
+    """The fields of the state that have an array for each parameter."""
 
     @property
     @abstractmethod
@@ -65,8 +65,8 @@ class _Adam(_Rule):
     def shared(self, counts: Sequence[Any]) -> list[Any]:
         """The divisors of the averages and, for Nesterov's momentum, of the gradient.
 
-        All parameters share them, and so do all composites. Where each divides by a number of its
-        own, XLA multiplies with the reciprocal, which has other last bits.
+        All parameters share the divisors, and so do all composites. If each composite had its own
+        divisor, XLA would multiply with the reciprocal, which differs in last bits.
         """
         import optax
 
@@ -79,13 +79,13 @@ class _Adam(_Rule):
     def __call__(self, *arrays: Any) -> list[Any]:
         import jax.numpy as jnp
 
-        grad, exp_avg, exp_avg_sq, of_avg, of_sq, *of_grad = arrays
+        grad, exp_avg, exp_avg_sq, avg_divisor, sq_divisor, *grad_divisors = arrays
         average = (1 - self.b1) * grad**1 + self.b1 * exp_avg
         square = (1 - self.b2) * grad**2 + self.b2 * exp_avg_sq
-        mean = average / of_avg.astype(average.dtype)
-        for divisor in of_grad:
+        mean = average / avg_divisor.astype(average.dtype)
+        for divisor in grad_divisors:
             mean = self.b1 * mean + (1 - self.b1) * (grad / divisor.astype(grad.dtype))
-        variance = square / of_sq.astype(square.dtype)
+        variance = square / sq_divisor.astype(square.dtype)
         direction = mean / (jnp.sqrt(variance + self.eps_root) + self.eps)
         return [direction, average.astype(exp_avg.dtype), square.astype(exp_avg_sq.dtype)]
 
@@ -100,7 +100,7 @@ class _Lion(_Rule):
 
     @classmethod
     def from_update(cls, update: Callable[..., Any]) -> "_Lion":
-        # Releases before 0.2.6 know no other mode.
+        # Releases before 0.2.6 have only this mode.
         if inspect.getclosurevars(update).nonlocals.get("mode", "hard") != "hard":
             raise UnsupportedCallError("the direction is not a sign")
         (b1, b2), types = _numbers(update, "b1", "b2")
@@ -185,7 +185,7 @@ def _for_each(composite: Any, rule: _Rule, updates: Any, state: Any, params: Any
     averages = (_like(getattr(state, field), structure) for field in fields)
     parameters = list(zip(grads, *averages, strict=True))
     _check(composite, rule, parameters, state)
-    # Without a parameter, the update only counts.
+    # Without parameters, the update only counts the step.
     _, after = composite.original((), state._replace(**dict.fromkeys(fields, ())), params)
     shared = rule.shared(_counts(after))
     calls = [
@@ -212,20 +212,20 @@ def _like(averages: Any, structure: Any) -> list[Any]:
 
 
 def _check(composite: Any, rule: _Rule, parameters: list[tuple[Any, ...]], state: Any) -> None:
-    """Check that the composite computes what optax does."""
+    """Check that the composite computes the same as optax."""
     import optax
 
     fields = rule.averages
 
-    def of_optax(grad: Any, *rest: Any) -> list[Any]:
-        averages, counts = rest[: len(fields)], rest[len(fields) :]
+    def optax_update(grad: Any, *state_arrays: Any) -> list[Any]:
+        averages, counts = state_arrays[: len(fields)], state_arrays[len(fields) :]
         names = (*fields, "count") if counts else fields
         changes = dict(zip(names, (*averages, *counts), strict=True))
         direction, after = composite.original(grad, state._replace(**changes), None)
         return [direction, *(getattr(after, field) for field in fields)]
 
-    def of_composite(grad: Any, *rest: Any) -> list[Any]:
-        averages, counts = rest[: len(fields)], rest[len(fields) :]
+    def composite_update(grad: Any, *state_arrays: Any) -> list[Any]:
+        averages, counts = state_arrays[: len(fields)], state_arrays[len(fields) :]
         return rule(grad, *averages, *rule.shared([optax.safe_increment(c) for c in counts]))
 
     checked = set()
@@ -236,7 +236,7 @@ def _check(composite: Any, rule: _Rule, parameters: list[tuple[Any, ...]], state
             raise UnsupportedCallError("a gradient and its averages have different shapes")
         types = tuple(array.dtype for array in arrays)
         if types not in checked and not composite.is_same(
-            of_optax, of_composite, *arrays, *_counts(state)
+            optax_update, composite_update, *arrays, *_counts(state)
         ):
             raise UnsupportedCallError("optax has other operations for these numbers and types")
         checked.add(types)

@@ -1,8 +1,8 @@
 """`compare`: kernels against the decompositions of their composites.
 
-Each distinct call (version, attributes, types, decomposition) becomes two small modules: see
-`single_calls`. One has the decomposition, the other the kernel; a third computes the decomposition
-in f64. All run on the same operands.
+Each distinct call (version, attributes, types, decomposition) becomes two small modules, one with
+the decomposition and one with the kernel; see `single_calls`. A third module computes the
+decomposition in f64. All run on the same operands.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ from ..candidates import Candidate
 from ..composites import NameAndVersion, Signature
 from ..errors import RunError, StableHLOError, UnsupportedOperationError
 from ..inspection.report import CompositeReport, distinct_calls
-from ..kernels import given_kernels, put_alone
+from ..kernels import named_kernels, put_alone
 from ..module import Module
 from ..passes.clean import clean
 from ..passes.compute_in_f64 import compute_in_f64
@@ -34,13 +34,13 @@ class _Case:
     decomposition: str
     kernel: Candidate
     inputs: Inputs | None
-    """The inputs; None to make them."""
+    """The inputs of the call; None to make inputs."""
     tolerance: float
     platform: str
     timed: bool
 
     def with_kernel(self) -> Module:
-        """A module with the call alone, which has the kernel."""
+        """A module that holds only the call, with the kernel instead of the composite."""
         return put_alone(self.module, self.call, self.kernel, self.platform)
 
 
@@ -65,7 +65,7 @@ def compare(
         module: the program that calls the composites.
         bindings: JAX functions, as in `bind`. Further results of a function, such as values for a
             backward, are dropped if the call does not have them. `bind` refuses such a function.
-        targets: targets of XLA's typed FFI, as in `to_custom_call`. They have to be registered.
+        targets: targets of XLA's typed FFI, as in `to_custom_call`. Targets have to be registered.
         ignored: attributes that a kernel may ignore, by composite. A kernel that ignores another
             attribute is a problem, even if its numbers are right.
         inputs: arrays for `@main`. Calls in `@main` then run on the values that the program
@@ -73,13 +73,13 @@ def compare(
             from their types.
         tolerance: the largest error that counts as equal; by default 1e-12 for f64, 1e-5 for f32,
             4e-3 for f16 and 2e-2 for bf16, by the least precise float of the call.
-        tolerances: those of entries, by element type, which count instead of the default ones.
+        tolerances: the tolerances of entries, by element type, instead of the default ones.
         platform: the platform of jax to run on.
-        timed: whether calls are timed, which takes most of the time of small ones.
+        timed: True to time the calls, which takes most of the time of small calls.
 
     Raises:
-        UnknownCompositeError: the module has no composite of a given name.
-        CompositeVersionError: the module has another version of it than the given one.
+        UnknownCompositeError: the module has no composite of a name.
+        CompositeVersionError: the module has another version of the composite.
         StableHLOError: no kernel is given, one composite is given twice, or the tolerance
             is not a number from 0.
     """
@@ -96,18 +96,18 @@ def compare(
     if not bindings and not targets:
         raise StableHLOError("nothing to compare: name a kernel of at least one composite (--bind)")
     module = clean(module)
-    candidates = given_kernels(module, {**bindings, **targets}, ignored)
+    candidates = named_kernels(module, {**bindings, **targets}, ignored)
     real = {} if inputs is None else real_inputs(module, inputs, platform)
     rows = []
     for (call, decomposition), report in distinct_calls(module).items():
-        own = (tolerances or {}).get((call.name, call.version))
-        default = default_tolerance((*call.operands, *call.results), own)
+        special = (tolerances or {}).get((call.name, call.version))
+        default = default_tolerance((*call.operands, *call.results), special)
         for candidate in candidates(call):
             case = _Case(
                 module=module,
                 call=call,
                 decomposition=decomposition,
-                # As one that a registry lists, it may also return what an entry saves.
+                # Like a listed kernel, it may also return the values that an entry saves.
                 kernel=replace(candidate, listed_as=candidate.name),
                 inputs=real.get((call, decomposition)),
                 tolerance=default if tolerance is None else tolerance,
@@ -185,7 +185,7 @@ def _problem(case: _Case, numbers: Numbers, inputs: Inputs) -> str | None:
     if not numbers.error <= case.tolerance:
         return (
             f"{case.call}: {case.kernel.name} differs from the decomposition; its error is "
-            f"{numbers.error:.2g}, and {case.tolerance:.2g} is allowed{_of_made_operands(case)}"
+            f"{numbers.error:.2g}, and {case.tolerance:.2g} is allowed{_remark_on_operands(case)}"
         )
     if isinstance(case.kernel.kernel, str) and _reads_no_attribute(case, inputs):
         names = ", ".join(sorted(case.call.python_attributes().keys() - case.kernel.ignored))
@@ -196,21 +196,21 @@ def _problem(case: _Case, numbers: Numbers, inputs: Inputs) -> str | None:
     return None
 
 
-def _of_made_operands(case: _Case) -> str:
-    """The gradient of a norm may be computed from statistics that were saved, or that are computed
-    again. Both are right, but they differ for a random mean and x."""
+def _remark_on_operands(case: _Case) -> str:
+    """A remark on random operands of a backward. The gradient of a norm may use saved statistics,
+    or compute them again. Both are correct, but they differ if mean and x are random."""
     if case.inputs is not None or not case.call.name.endswith("_backward"):
         return ""
     return (
-        " (of random operands; where it takes what the forward has saved, give inputs of the"
-        " program, from which all operands follow: --inputs FILE.npz, or inputs=)"
+        " (for random operands; if the backward takes values that the forward saves, give inputs of"
+        " the program, from which all operands are computed: --inputs FILE.npz, or inputs=)"
     )
 
 
 def _reads_no_attribute(case: _Case, inputs: Inputs) -> bool:
-    """Return whether a target takes attributes of types that it cannot read.
+    """Return whether a target accepts attributes of types that it cannot read.
 
-    XLA checks the attributes of a call against those that a target reads, but not if it reads none.
+    XLA checks the attributes of a call against those that a target reads, unless it reads none.
     """
     if not case.call.python_attributes().keys() - case.kernel.ignored:
         return False

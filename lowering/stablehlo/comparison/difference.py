@@ -1,4 +1,4 @@
-"""The distance of two results, and the distance that a kernel may have from a decomposition."""
+"""The difference of two results, and the accepted error of a kernel."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,28 +8,28 @@ from typing import Any
 from composites.element_types import BY_NAME
 from composites.lazy_modules import np
 
-from ..dtypes import element_of, is_float, significand
+from ..dtypes import element_name, is_float, significand
 
 TOLERANCES = {"f64": 1e-12, "f32": 1e-5, "f16": 4e-3, "bf16": 2e-2}
-"""The error that a kernel may have, by the least precise float among operands and results. Floats
-of 8 bits and less may differ by a step of theirs."""
+"""The accepted error of a kernel, by the least precise float among operands and results. Floats of
+8 bits and less may differ by one step of their type."""
 
 
-def default_tolerance(types: Iterable[str], own: Mapping[str, float] | None = None) -> float:
-    """The tolerance for a call with these operand and result types; 0 without floats.
+def default_tolerance(types: Iterable[str], special: Mapping[str, float] | None = None) -> float:
+    """The tolerance for a call by the types of its operands and results; 0 without floats.
 
     Args:
-        own: the tolerances that the entry of the composite sets, by element type.
+        special: the tolerances that the entry of the composite sets, by element type.
     """
-    elements = {element_of(type_) for type_ in types}
-    return max((_tolerance(element, own or {}) for element in elements), default=0.0)
+    elements = {element_name(type_) for type_ in types}
+    return max((_tolerance(element, special or {}) for element in elements), default=0.0)
 
 
-def _tolerance(element: str, own: Mapping[str, float]) -> float:
-    if element in own:
-        return own[element]
+def _tolerance(element: str, special: Mapping[str, float]) -> float:
+    if element in special:
+        return special[element]
     if element.startswith("complex"):
-        return _tolerance(element[len("complex<") : -1], own)
+        return _tolerance(element[len("complex<") : -1], special)
     if element in TOLERANCES:
         return TOLERANCES[element]
     bits = significand(element)
@@ -37,7 +37,7 @@ def _tolerance(element: str, own: Mapping[str, float]) -> float:
 
 
 def any_finite(results: Sequence[Any]) -> bool:
-    """Return whether there is anything to compare: a finite number, or no numbers at all."""
+    """Return whether results can be compared: they have a finite number, or no numbers at all."""
     sized = [result for result in results if result.size]
     return not sized or any(np.isfinite(_widened(result)).any() for result in sized)
 
@@ -50,26 +50,26 @@ def error(got: Sequence[Any], expected: Sequence[Any]) -> float:
 def _error(got: Any, expected: Any) -> float:
     """The largest absolute difference, relative to the largest absolute value that is expected.
 
-    Where the expected value is not finite, the same one is needed: otherwise the error is infinite.
-    Of integers and booleans, the part of the elements that differ.
+    Where the expected value is not finite, the result must be the same value: otherwise the error
+    is infinite. For integers and booleans, the fraction of the elements that differ.
     """
     if got.dtype.kind in "iub" and expected.dtype.kind in "iub":
         return float(np.mean(got != expected)) if got.size else 0.0
-    one, other = _widened(got), _widened(expected)
-    finite = np.isfinite(other)
-    same = (one == other) | (np.isnan(one) & np.isnan(other))
-    if not (same | finite).all() or not np.isfinite(one[finite]).all():
+    actual, right = _widened(got), _widened(expected)
+    finite = np.isfinite(right)
+    same = (actual == right) | (np.isnan(actual) & np.isnan(right))
+    if not (same | finite).all() or not np.isfinite(actual[finite]).all():
         return math.inf
     if not finite.any():
         return 0.0
-    difference = float(np.abs(one[finite] - other[finite]).max())
-    scale = float(np.abs(other[finite]).max())
+    difference = float(np.abs(actual[finite] - right[finite]).max())
+    scale = float(np.abs(right[finite]).max())
     return difference / scale if scale else difference
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of results from those that are expected; of several results, the worst."""
+    """The difference of results from the expected results; the worst one of several results."""
 
     error: float
     """The largest difference, relative to the largest expected value; see `error`."""
@@ -86,22 +86,23 @@ class Difference:
 
 
 def difference(got: Sequence[Any], expected: Sequence[Any], types: Sequence[str]) -> Difference:
-    """The difference of results of these types. Of complex numbers, there are no ulps."""
+    """The difference of results of the given types. Complex numbers have no ulps."""
     absolute, ulps, nans, infinities = 0.0, 0.0, 0, 0
     correlations = []
-    for one, other, type_ in zip(map(_widened, got), map(_widened, expected), types, strict=True):
-        nans += int((np.isnan(one) & ~np.isnan(other)).sum())
-        infinities += int((np.isinf(one) & np.isfinite(other)).sum())
-        finite = np.isfinite(one) & np.isfinite(other)
-        one, other = one[finite], other[finite]
-        if not one.size:
+    pairs = zip(map(_widened, got), map(_widened, expected), types, strict=True)
+    for actual, right, type_ in pairs:
+        nans += int((np.isnan(actual) & ~np.isnan(right)).sum())
+        infinities += int((np.isinf(actual) & np.isfinite(right)).sum())
+        finite = np.isfinite(actual) & np.isfinite(right)
+        actual, right = actual[finite], right[finite]
+        if not actual.size:
             continue
-        distance = np.abs(one - other)
+        distance = np.abs(actual - right)
         absolute = max(absolute, float(distance.max()))
-        ulps = max(ulps, float((distance / _ulp(other, element_of(type_))).max()))
-        if other.dtype.kind != "c" and np.ptp(other) > 0:
-            spread = np.std(one) > 0
-            correlations.append(float(np.corrcoef(one, other)[0, 1]) if spread else 0.0)
+        ulps = max(ulps, float((distance / _ulp(right, element_name(type_))).max()))
+        if right.dtype.kind != "c" and np.ptp(right) > 0:
+            spread = np.std(actual) > 0
+            correlations.append(float(np.corrcoef(actual, right)[0, 1]) if spread else 0.0)
     worst = min(correlations, default=None)
     return Difference(error(got, expected), absolute, ulps, worst, nans, infinities)
 

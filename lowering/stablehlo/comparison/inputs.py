@@ -1,6 +1,6 @@
-"""Operands to run one call with: made of its types, or what a program computes from real inputs.
+"""Operands to run one call with: made from its types, or computed by a program from real inputs.
 
-Made operands depend on the types and on the decomposition alone, so each run has the same ones.
+Made operands depend on the types and on the decomposition alone, so they are equal in each run.
 
 | operand | values |
 |---|---|
@@ -20,7 +20,7 @@ from composites.lazy_modules import np
 
 from ..composites import signature
 from ..data_movement import element_type
-from ..dtypes import element_of, is_float, static_tensor
+from ..dtypes import element_name, is_float, static_tensor
 from ..errors import RunError
 from ..ir_types import IrOperation, IrValue
 from ..module import Module
@@ -45,15 +45,15 @@ class Inputs:
 
 
 def make_inputs(decomposition: Module, executable: Executable) -> Inputs:
-    """Operands that a call can have. `decomposition` is the module that `executable` was made of.
+    """Make operands for a call. `decomposition` is the module that `executable` was compiled from.
 
     A variance has to be positive and a probability less than 1. A decomposition does not show the
     meaning of its operands. So if normally distributed numbers give results that are not finite,
-    positive ones are tried: for one operand after the other, and then for all.
+    positive numbers are tried: for one operand after the other, and then for all.
     """
     types = executable.inputs
     limits = _integer_limits(decomposition, types)
-    floats = [number for number, type_ in enumerate(types) if is_float(element_of(type_))]
+    floats = [number for number, type_ in enumerate(types) if is_float(element_name(type_))]
     normal = Inputs(_arrays(types, limits, ()), "normal")
     attempts = [normal]
     attempts += [Inputs(_arrays(types, limits, [n]), f"positive operand {n}") for n in floats]
@@ -65,7 +65,7 @@ def make_inputs(decomposition: Module, executable: Executable) -> Inputs:
 
 
 def typical_inputs(program: Module) -> tuple[Any, ...]:
-    """Inputs of a program by their types alone; it is not run to see what they give."""
+    """Make inputs of a program from their types alone, without running the program."""
     plain = flatten_calls(decompose(program))
     types = main_types(plain)[0]
     return _arrays(types, _integer_limits(plain, types), ())
@@ -93,7 +93,7 @@ def _array(random: Any, type_: str, limit: tuple[int, int], positive: bool) -> A
         return values
     if np.issubdtype(dtype, np.complexfloating):
         return np.asarray(random.standard_normal(shape) + 1j * random.standard_normal(shape), dtype)
-    if not is_float(element_of(type_)):
+    if not is_float(element_name(type_)):
         return np.asarray(random.integers(*limit, size=shape), dtype)
     values = random.uniform(0.05, 0.95, shape) if positive else random.standard_normal(shape)
     return np.asarray(values, dtype)
@@ -111,7 +111,7 @@ def _all_finite(arrays: Iterable[Any]) -> bool:
 
 
 def _integer_limits(decomposition: Module, types: Sequence[str]) -> list[tuple[int, int]]:
-    """For each input, the lowest value and the one above the highest that an integer may have."""
+    """For each input, the lowest and 1 more than the highest value that an integer may have."""
     limits: dict[int, int] = {}
     for number, limit in _uses_as_index(functions(decomposition.ir)["main"]):
         limits[number] = min(limit, limits.get(number, limit))
@@ -125,26 +125,26 @@ def _integer_limits(decomposition: Module, types: Sequence[str]) -> list[tuple[i
 
 
 def _uses_as_index(main: IrOperation) -> Iterator[tuple[int, int]]:
-    """The inputs from which an index is computed, each with the size of the indexed dimension."""
+    """Yield the inputs that an index is computed from, with the size of the indexed dimension."""
     block = body(main)
     if block is None:
         return
-    made_of: dict[IrValue, frozenset[int]] = {
+    sources: dict[IrValue, frozenset[int]] = {
         argument: frozenset([number])
         for number, argument in enumerate(block.arguments)
         if not is_float(element_type(argument))
     }
-    counters: dict[IrValue, int] = {}  # values of iota, with the size that they count to
-    for operation in (each.operation for each in block.operations):
+    counters: dict[IrValue, int] = {}  # values of iota, and their sizes
+    for operation in (view.operation for view in block.operations):
         operands = list(operation.operands)
         for position, limit in _index_limits(operation, counters):
-            for number in made_of.get(operands[position], ()):
+            for number in sources.get(operands[position], ()):
                 yield number, limit
-        sources = frozenset[int]().union(*(made_of.get(each, ()) for each in operands))
-        counted = [counters[each] for each in operands if each in counters]
+        numbers = frozenset[int]().union(*(sources.get(value, ()) for value in operands))
+        counted = [counters[value] for value in operands if value in counters]
         for result in operation.results:
-            if sources and not is_float(element_type(result)):
-                made_of[result] = sources
+            if numbers and not is_float(element_type(result)):
+                sources[result] = numbers
             if operation.name == "stablehlo.iota":
                 axis = operation.attributes["iota_dimension"].value
                 counters[result] = result.type.get_dim_size(axis)
@@ -155,7 +155,7 @@ def _uses_as_index(main: IrOperation) -> Iterator[tuple[int, int]]:
 def _index_limits(
     operation: IrOperation, counters: dict[IrValue, int]
 ) -> Iterator[tuple[int, int]]:
-    """The operands that are indices, each with the size of the indexed dimension."""
+    """Yield the operands that are indices, each with the size of the indexed dimension."""
     operands = list(operation.operands)
     match operation.name:
         case "stablehlo.gather":
@@ -173,33 +173,33 @@ def _index_limits(
                 size = operands[1].type.get_dim_size(axis)
                 yield axis + 2, operands[0].type.get_dim_size(axis) - size + 1
         case "stablehlo.compare":  # one-hot: labels against 0, 1, 2, …
-            for position, other in ((0, 1), (1, 0)):
-                if operands[other] in counters:
-                    yield position, counters[operands[other]]
+            for position, compared in ((0, 1), (1, 0)):
+                if operands[compared] in counters:
+                    yield position, counters[operands[compared]]
 
 
 def _least_room(
     operation: IrOperation, name: str, indexed: IrValue, sizes: list[int] | None
 ) -> int:
     """The smallest dimension that a gather or scatter indexes, less the size of its slices."""
-    # As text, because the bindings name these attributes differently from release to release.
+    # Read as text: the bindings' names of these attributes differ between releases.
     match = _INDEX_MAP.search(str(operation.attributes[name]))
     axes = [int(axis) for axis in match[1].split(",")] if match and match[1].strip() else []
-    taken = sizes or [1] * len(indexed.type.shape)
-    return min((indexed.type.get_dim_size(axis) - taken[axis] + 1 for axis in axes), default=1)
+    lengths = sizes or [1] * len(indexed.type.shape)
+    return min((indexed.type.get_dim_size(axis) - lengths[axis] + 1 for axis in axes), default=1)
 
 
-# ---- what a program computes ----
+# ---- operands that a program computes ----
 
 
 def real_inputs(module: Module, arrays: Sequence[Any], platform: str) -> dict[Any, Inputs]:
-    """The operands of the calls in `@main` when it runs on these inputs, by signature and
+    """The operands of the calls in `@main` when it runs on `arrays`, by signature and
     decomposition. The first of several equal calls counts."""
     main = functions(module.ir).get("main")
     block = None if main is None else body(main)
     if main is None or block is None:
         raise RunError("the module has no function @main with one block to run on the inputs")
-    *operations, _ = (each.operation for each in block.operations)
+    *operations, _ = (view.operation for view in block.operations)
     first: dict[Any, IrOperation] = {}
     for operation in operations:
         if operation.name == COMPOSITE:

@@ -23,15 +23,15 @@ class Numbers:
     error: float
     """The error of the kernel against the decomposition."""
     kernel_error: float | None
-    """The error of the kernel against the decomposition in f64; None if that is not possible."""
+    """The error of the kernel against the decomposition in f64; None if f64 is not possible."""
     decomposition_error: float | None
-    """The error of the decomposition itself, likewise."""
+    """The error of the decomposition itself against f64; None if f64 is not possible."""
     why_not_f64: str | None
-    """The reason if it is not possible."""
+    """The reason why f64 is not possible."""
     kernel_seconds: float | None
-    """The median wall-clock time of a call; None if nothing was timed."""
+    """The median wall-clock time of the kernel's call; None if nothing was timed."""
     decomposition_seconds: float | None
-    """Likewise."""
+    """The median wall-clock time of the decomposition's call; None if nothing was timed."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class ComparedCall:
     """One distinct call of a composite: its decomposition and a kernel on the same operands."""
 
     call: CompositeReport
-    """Name, version, attributes, types, how often it is called, and its share of the operations."""
+    """Name, version, attributes, types, number of calls, and share of the operations."""
     kernel: str
     """The function that was bound or the target that was called."""
     bytes: int
-    """Bytes of the operands and results of one call: what any kernel has to move."""
+    """Bytes of the operands and results of one call, which any kernel has to move."""
     bound_seconds: float
     """The time of a copy of these bytes."""
     tolerance: float
@@ -51,7 +51,7 @@ class ComparedCall:
     numbers: Numbers | None
     """The numbers; None if the kernel was refused or failed."""
     problem: str | None
-    """The reason why the kernel is not right; None if it is."""
+    """The reason why the kernel is wrong; None if it is right."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Comparison(JsonReport):
     """The result of `compare`.
 
     An error is the largest absolute difference of a result, relative to the largest absolute value
-    of the expected one; for integers and booleans it is the part of the elements that differ. Times
-    are wall-clock times, and shares are of the module's operations, as in `Report`.
+    of the expected result; for integers and booleans it is the fraction of the elements that
+    differ. Times are wall-clock times, and shares are of the module's operations, as in `Report`.
     """
 
     module: str
@@ -75,8 +75,8 @@ class Comparison(JsonReport):
         return tuple(call.problem for call in self.calls if call.problem is not None)
 
     def node_data(self, graph: Module) -> tuple[NodeData, NodeData]:
-        """The errors and times of kernels in `@main` of the module that was compared, which is
-        clean."""
+        """The errors and times of kernels in `@main` of `graph`, the compared module after
+        `clean`."""
         reports = distinct_calls(graph)
         rows = {
             node: row

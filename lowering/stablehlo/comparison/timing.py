@@ -1,7 +1,7 @@
-"""Wall-clock times of compiled modules, run in turns, and how fast a device copies and multiplies.
+"""Wall-clock times of compiled modules, run in turns, and a device's rates of copies and products.
 
 The arrays are on the device beforehand, and a time runs from the call until the results are ready.
-It includes the client's own cost of a call.
+The time includes the client's own cost of a call.
 """
 
 import math
@@ -23,29 +23,29 @@ from ..run import Executable, compile_module, function_types
 from ..symbols import functions
 
 _GATHERED = {("stablehlo.gather", 0), ("stablehlo.dynamic_slice", 0)}
-"""Operations that read parts of an operand, and its number."""
+"""Operations that read parts of an operand, with the operand's number."""
 _WARM_UP = 2
 _FEWEST, _MOST = 5, 200
 _SECONDS = 0.4
 _COPIED_FLOATS = 8 * 1024 * 1024
-"""32 MiB, more than the caches of one core; GPUs with larger ones copy eight times as much."""
+"""32 MiB, more than the caches of one core; GPUs copy eight times as much for larger caches."""
 _SIZES = (512, 1024, 2048, 4096, 8192)
 _LONG = 5e-3
-"""Seconds of a product of matrices that keeps a device busy; a longer one has the same rate."""
+"""Seconds of a matmul that keeps a device busy; a longer matmul has the same rate."""
 
 Compile: TypeAlias = Callable[[Module], Callable[..., Sequence[Any]]]
-"""Makes a function of arrays, which may be an `Executable`."""
+"""A compiler of modules to functions of arrays, such as an `Executable`."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The rates of a machine, to compare the times of a comparison with."""
+    """The rates of a machine, as a reference for measured times."""
 
     platform: str
     copy_bandwidth: float
     """Bytes per second that a copy of a large array reads and writes."""
     call_seconds: float
-    """Time of a module that does nothing: what a call costs without any work."""
+    """Time of a call without any work."""
 
 
 def median_times(
@@ -56,14 +56,14 @@ def median_times(
 ) -> list[float]:
     """The median wall-clock seconds of each executable on the same arrays.
 
-    They run in turns, so that what else the machine does meets all of them alike.
+    Executables run in turns, so that other work of the machine affects all of them alike.
     """
-    runs = [_on_arrays(each, arrays) for each in executables]
+    runs = [_on_arrays(run, arrays) for run in executables]
     return [median(times) for times in times_in_turns(runs, seconds)]
 
 
 def moved_bytes(types: Iterable[str]) -> int:
-    """The bytes of values of these types.
+    """The bytes of values of the given types.
 
     Raises:
         RunError: a shape is not static.
@@ -78,8 +78,8 @@ def moved_bytes(types: Iterable[str]) -> int:
 
 
 def kernel_bytes(module: Module) -> int:
-    """The bytes that any kernel in place of `@main` has to move: all operands and results, but of
-    an operand that is only gathered from, as the table of an embedding, the gathered parts."""
+    """The bytes that any kernel for `@main` has to move: all operands and results. An operand that
+    is only gathered from, such as the table of an embedding, counts with the gathered parts."""
     plain = flatten_calls(decompose(module))
     main = functions(plain.ir)["main"]
     types, results = function_types(main)
@@ -95,7 +95,7 @@ def kernel_bytes(module: Module) -> int:
 
 
 def _on_arrays(run: Callable[..., object], arrays: Sequence[Any]) -> Callable[[], object]:
-    """A run on arrays, which are on the device before if jax runs it."""
+    """A run on arrays. If jax runs it, the arrays are put on the device beforehand."""
     if isinstance(run, Executable):
         return partial(run.execute, run.place(*arrays))
     return partial(run, *arrays)
@@ -113,8 +113,8 @@ def times_in_turns(
     for number in range(_MOST):
         if number >= _FEWEST and time.perf_counter() > until:
             break
-        # Each finds the caches of the one before it: rounds begin with another one, and every
-        # second one goes the other way.
+        # Each run inherits the caches of the run before it. Rounds therefore start with another
+        # function, and every second round runs in reverse order.
         order = [(number + position) % len(runs) for position in range(len(runs))]
         for index in order if number % 2 == 0 else reversed(order):
             start = time.perf_counter()
@@ -130,13 +130,13 @@ def machine(platform: str) -> Machine:
 
 
 def measured(platform: str, compiled: Compile) -> Machine:
-    """Measure what runs programs on a platform."""
+    """Measure a compiler and the machine that runs its programs."""
     (seconds,) = median_times([compiled(_negation("tensor<f32>"))], [np.zeros((), np.float32)])
     return Machine(platform, _copy_bandwidth(platform, compiled), seconds)
 
 
 def product_rate(compiled: Compile, element: str) -> float:
-    """The operations per second of a product of matrices of an element type."""
+    """The operations per second of a matmul in an element type."""
     for size in _SIZES:
         type_ = f"tensor<{size}x{size}x{element}>"
         product = Module.parse(
@@ -152,8 +152,8 @@ def product_rate(compiled: Compile, element: str) -> float:
 
 
 def _copy_bandwidth(platform: str, compiled: Compile) -> float:
-    """Bytes per second of the fastest copy, because this is a bound. On the CPU, numpy copies too,
-    without the new pages that each result of XLA needs from the system."""
+    """Bytes per second of the fastest copy, because the rate serves as a bound. On the CPU, numpy
+    copies too, without the new memory pages that each result of XLA needs."""
     count = _COPIED_FLOATS if platform == "cpu" else 8 * _COPIED_FLOATS
     values = np.ones(count, np.float32)
     runs = [_on_arrays(compiled(_negation(f"tensor<{count}xf32>")), [values])]

@@ -1,10 +1,10 @@
-"""`bisect`: the smallest sets of kernels that make a program, run step by step, leave a tolerance.
+"""`bisect`: the smallest sets of kernels with which the steps of a program exceed a tolerance.
 
 kernels {a, b, c, d}, of which b is wrong, and c with d together
-    -> all of them          leave the tolerance
-    -> {a, b}, {b}          leave it: b is a set
-    -> {a, c, d}, {c, d}    leave it, and {c}, {d} do not: {c, d} is a set
-    -> {a}                  does not
+    -> {a, b, c, d}         exceeds the tolerance
+    -> {a, b}, {b}          exceed it: {b} is a set
+    -> {a, c, d}, {c, d}    exceed it, and {c}, {d} do not: {c, d} is a set
+    -> {a}                  does not exceed it
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class Steps:
     """One array for each input of `@main`."""
     count: int
     updates: Mapping[int, int]
-    """The numbers of the outputs that are the next values of inputs, and of these inputs."""
+    """The number of the input that an output updates for the next step, by number of the output."""
     compared: Sequence[int]
     """The numbers of the outputs that are compared."""
     seed: int | None = None
@@ -57,7 +57,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Breaking:
-    """A set of kernels that is wrong, and right without any one of them."""
+    """A set of kernels that is wrong together, and right if any kernel is removed."""
 
     kernels: tuple[KernelUse, ...]
     step: int
@@ -80,24 +80,24 @@ class Bisection(JsonReport):
     def problems(self) -> tuple[str, ...]:
         """The kernels of each set, and their error; empty if all kernels are right."""
         return tuple(
-            f"{' with '.join(f'{use.kernel} for {use}' for use in each.kernels)}: {each.problem}"
-            for each in self.sets
+            f"{' with '.join(f'{use.kernel} for {use}' for use in wrong.kernels)}: {wrong.problem}"
+            for wrong in self.sets
         )
 
 
 def bisect(placed: PlacedKernels, steps: Steps, tolerance: float | None = None) -> Bisection:
-    """Find the smallest sets of kernels with which a program leaves the tolerance within steps.
+    """Find the smallest sets of kernels with which a program exceeds the tolerance within steps.
 
     The reference is the program without kernels, on the same platform. After a set is found, all
     other kernels are tried, until the remaining ones are right.
 
     Args:
         placed: the program, with the kernels that take its calls.
-        steps: how it is run.
+        steps: the runs of the program.
         tolerance: the largest error that counts as equal; by default as in `compare`.
 
     Raises:
-        RunError: the inputs are not the program's, or the reference gives no finite number.
+        RunError: the inputs do not fit the program, or the reference gives no finite number.
         StableHLOError: the program without kernels fails.
     """
     types, results = main_types(placed.original)
@@ -126,23 +126,23 @@ def bisect(placed: PlacedKernels, steps: Steps, tolerance: float | None = None) 
         return None
 
     sets: list[Breaking] = []
-    left: Sequence[Signature] = list(placed.taken)
-    while left and breaking(frozenset(left)) is not None:
-        smallest = minimal(left, lambda calls: breaking(frozenset(calls)) is not None)
+    remaining: Sequence[Signature] = list(placed.taken)
+    while remaining and breaking(frozenset(remaining)) is not None:
+        smallest = minimal(remaining, lambda calls: breaking(frozenset(calls)) is not None)
         sets += filter(None, [breaking(frozenset(smallest))])
-        left = [call for call in left if call not in smallest]
+        remaining = [call for call in remaining if call not in smallest]
     return Bisection(steps.count, limit, tuple(sets))
 
 
 def minimal(items: Sequence[T], is_wrong: Callable[[Sequence[T]], bool]) -> Sequence[T]:
-    """The smallest part of a wrong sequence that delta debugging finds: it is wrong, and right
-    without any one of its items."""
+    """The smallest part of a wrong sequence that delta debugging finds. The part is wrong, and
+    right if any of its items is removed."""
     count = 2
     while len(items) > 1:
         size = -(-len(items) // count)
         parts = [items[start : start + size] for start in range(0, len(items), size)]
-        others = [[item for item in items if item not in part] for part in parts]
-        smaller = next(filter(is_wrong, (*parts, *others)), None)
+        complements = [[item for item in items if item not in part] for part in parts]
+        smaller = next(filter(is_wrong, (*parts, *complements)), None)
         if smaller is not None:
             items, count = smaller, 2 if smaller in parts else max(len(parts) - 1, 2)
         elif size == 1:

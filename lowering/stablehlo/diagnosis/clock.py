@@ -7,7 +7,7 @@ from typing import Any
 
 from ..comparison.difference import TOLERANCES
 from ..comparison.timing import Machine, kernel_bytes, measured, median_times, product_rate
-from ..dtypes import element_of
+from ..dtypes import element_name
 from ..errors import StableHLOError
 from ..module import Module
 from ..run import Executable, main_types
@@ -19,27 +19,27 @@ class Peaks(Machine):
     """The highest rates that were measured on a device."""
 
     product_rates: dict[str, float]
-    """Operations per second of a product of matrices, by element type."""
+    """Operations per second of a matmul, by element type."""
 
     def bound(self, size: int, flops: int, types: Iterable[str]) -> float:
-        """The seconds to move these bytes, or for these operations, whichever is longer."""
-        elements = set(map(element_of, types)) & self.product_rates.keys()
-        rate = max(self.product_rates[each] for each in elements or self.product_rates)
+        """The seconds to move `size` bytes, or to run `flops` operations, whichever is longer."""
+        elements = set(map(element_name, types)) & self.product_rates.keys()
+        rate = max(self.product_rates[element] for element in elements or self.product_rates)
         return max(size / self.copy_bandwidth, flops / rate)
 
 
 @dataclass(frozen=True)
 class Time:
-    """The time of a part, or of several together."""
+    """The time of one part, or the total time of several parts."""
 
     seconds: float
-    """The median of the part alone, less that of a call without work."""
+    """The median time of the part, less the time of a call without work."""
     bytes: int
     """The bytes of operands and results, as `kernel_bytes` counts them."""
     flops: int
     """Floating-point operations of the decomposition, as XLA counts them."""
     bound_seconds: float
-    """The time of a copy of these bytes, or of as many operations of a product of matrices."""
+    """The time of a copy of these bytes, or of a matmul with as many operations."""
 
     @classmethod
     def total(cls, times: Iterable["Time"]) -> "Time":
@@ -54,7 +54,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Clock:
-    """Times parts of a program on a device; equal parts once."""
+    """Measures the times of parts of a program on a device. Equal parts are measured once."""
 
     peaks: Peaks
     _times: dict[Run, Time] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Clock:
         """Measure the device's peaks, in f32 and in other types that the program has."""
         text, rates = program.text, {"f32": product_rate(device, "f32")}
         for element in sorted(TOLERANCES.keys() - rates.keys()):
-            with suppress(StableHLOError):  # it does not multiply such matrices
+            with suppress(StableHLOError):  # the device does not support such a matmul
                 if f"x{element}>" in text:
                     rates[element] = product_rate(device, element)
         return cls(Peaks(**asdict(measured(platform, device)), product_rates=rates))

@@ -1,8 +1,8 @@
-"""The devices that a part of a program is compiled for. Each gives a function of numpy arrays.
+"""Devices that a part of a program is compiled for. A compiled part is a function of numpy arrays.
 
-`on_platform` leaves composites to the compiler, and `with_kernels` puts kernels in their place.
-`in_f64` computes on the CPU. IREE and LiteRT get a part as `composites lower --target` writes it,
-and OpenVINO reads LiteRT's flatbuffer.
+`on_platform` leaves composites to the compiler, and `with_kernels` replaces composites by kernels.
+`in_f64` computes on the CPU. IREE and LiteRT get a part in the form of
+`composites lower --target`, and OpenVINO reads LiteRT's flatbuffer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 from composites.errors import MissingPackageError
 from composites.lazy_modules import np
 
-from ..composites import composite_name, composites_of
-from ..dtypes import element_of, numpy_dtype
+from ..composites import composite_name, find_composites
+from ..dtypes import element_name, numpy_dtype
 from ..errors import RunError, UnsupportedOperationError
 from ..kernels import PlacedKernels, distinct, put
 from ..module import Module
@@ -29,7 +29,7 @@ from ..targets import TARGETS, target_passes
 
 Run: TypeAlias = Callable[..., Sequence[Any]]
 Device: TypeAlias = Callable[[Module], Run]
-"""Compiles a part. It raises a StableHLOError if it refuses it, and so does what it returns."""
+"""A compiler of parts. It raises a StableHLOError for a refused part, and so may the result."""
 
 
 def on_platform(platform: str) -> Callable[[Module], Executable]:
@@ -38,29 +38,29 @@ def on_platform(platform: str) -> Callable[[Module], Executable]:
 
 
 def with_kernels(placed: PlacedKernels, platform: str) -> Device:
-    """The same, with the kernels that were placed in the whole program."""
+    """A device of jax, with the kernels that were placed in the whole program."""
 
     def device(part: Module) -> Run:
-        taken = {call: placed.taken[call] for call in distinct(part) if call in placed.taken}
-        module = decompose(put(part, taken, platform=platform)) if taken else part
+        kernels = {call: placed.taken[call] for call in distinct(part) if call in placed.taken}
+        module = decompose(put(part, kernels, platform=platform)) if kernels else part
         return compile_module(module, platform=platform)
 
     return device
 
 
 def in_f64(part: Module) -> Run:
-    """The CPU, which computes in f64 and rounds results to their types. Where there is no such
-    form, it computes in the part's own types."""
+    """Compile a part for the CPU, in f64 with results rounded to their types. If the part has no
+    form in f64, it is computed in its own types."""
     try:
         wide = compile_module(compute_in_f64(part))
     except (UnsupportedOperationError, RunError):
         return compile_module(part)
-    dtypes = [numpy_dtype(element_of(type_)) for type_ in main_types(part)[1]]
-    return lambda *arrays: list(map(lambda each, dtype: each.astype(dtype), wide(*arrays), dtypes))
+    dtypes = [numpy_dtype(element_name(type_)) for type_ in main_types(part)[1]]
+    return lambda *arrays: list(map(lambda a, dtype: a.astype(dtype), wide(*arrays), dtypes))
 
 
 def by_iree(module: Module) -> Run:
-    """A program as IREE runs it on the CPU."""
+    """Compile a program with IREE for the CPU."""
     with _errors("IREE", "iree-base-compiler iree-base-runtime"):
         import iree.compiler
         import iree.runtime
@@ -85,7 +85,7 @@ def by_iree(module: Module) -> Run:
 
 
 def by_litert(module: Module) -> Run:
-    """A program as LiteRT runs it on the CPU."""
+    """Compile a program with LiteRT for the CPU."""
     flatbuffer = litert_flatbuffer(module)
     names = [f"output{number}" for number in range(len(main_types(module)[1]))]
     with _errors("LiteRT"):
@@ -97,20 +97,20 @@ def by_litert(module: Module) -> Run:
 
     def run(*arrays: Any) -> Sequence[Any]:
         with _errors("LiteRT"):
-            results = runner(**{f"input{number}": each for number, each in enumerate(arrays)})
+            results = runner(**{f"input{number}": array for number, array in enumerate(arrays)})
             return [results[name] for name in names]
 
     return run
 
 
 def by_openvino(module: Module) -> Run:
-    """A program as OpenVINO runs it on the CPU, from the flatbuffer for LiteRT."""
+    """Compile a program with OpenVINO for the CPU, from the flatbuffer for LiteRT."""
     with _errors("OpenVINO", "openvino litert-converter"):
         import openvino
 
     flatbuffer = litert_flatbuffer(module)
     with _errors("OpenVINO"), TemporaryDirectory() as folder:
-        file = Path(folder, "program.tflite")  # such programs are read from files alone
+        file = Path(folder, "program.tflite")  # OpenVINO reads such programs only from files
         file.write_bytes(flatbuffer)
         core = openvino.Core()
         core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32"})
@@ -118,7 +118,7 @@ def by_openvino(module: Module) -> Run:
 
     def run(*arrays: Any) -> Sequence[Any]:
         with _errors("OpenVINO"):
-            inputs = {f"{SIGNATURE}_input{n}": each for n, each in enumerate(arrays)}
+            inputs = {f"{SIGNATURE}_input{n}": array for n, array in enumerate(arrays)}
             results = compiled(inputs)
             return [results[f"{SIGNATURE}_output{n}_output"] for n in range(len(results))]
 
@@ -130,7 +130,7 @@ SIGNATURE = "serving_default"
 
 
 def litert_flatbuffer(module: Module) -> bytes:
-    """The program as LiteRT's converter writes it, with its inputs and outputs numbered."""
+    """Convert a program to a flatbuffer for LiteRT, with numbered inputs and outputs."""
     with _errors("LiteRT", "litert-converter ai-edge-litert"):
         from litert_converter import converter_api_ext as converter
         from litert_converter.mlir import ir, passmanager
@@ -154,13 +154,13 @@ def litert_flatbuffer(module: Module) -> bytes:
 
 
 def without_unknown(module: Module) -> Module:
-    """The program with only the composites whose names LiteRT knows."""
-    known = (*TARGETS["litert"].native, "odml.", "quant.")
-    return decompose(module, only=[name for name in _names(module) if not name.startswith(known)])
+    """The program, in which only the composites whose names LiteRT knows are not decomposed."""
+    native = (*TARGETS["litert"].native, "odml.", "quant.")
+    return decompose(module, only=[name for name in _names(module) if not name.startswith(native)])
 
 
 def _names(module: Module) -> set[str]:
-    return {composite_name(each) for each in composites_of(module.ir)}
+    return {composite_name(composite) for composite in find_composites(module.ir)}
 
 
 def _for_litert(part: Module) -> Module:
@@ -176,11 +176,11 @@ BACKENDS: dict[str, Device] = {
 
 @contextmanager
 def _errors(name: str, packages: str = "") -> Iterator[None]:
-    """Report the errors of another compiler, whose types are its own.
+    """Report the errors of another compiler, which has its own error types.
 
     Raises:
-        MissingPackageError: it is not installed; the program is not to blame.
-        RunError: it refuses the program.
+        MissingPackageError: the compiler is not installed.
+        RunError: the compiler refuses the program.
     """
     try:
         yield

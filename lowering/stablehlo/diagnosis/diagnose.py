@@ -16,13 +16,13 @@ from ..run import check_arrays, main_types
 from ..symbols import COMPOSITE, body, functions
 from .clock import Clock, Time
 from .devices import Device, in_f64, on_platform
-from .parts import parts_of
+from .parts import split_main
 from .results import OUTSIDE, DiagnosedCall, DiagnosedComposite, Diagnosis
 
 R = TypeVar("R")
 
 _AS_MUCH = 4
-"""A device may be off by this many times the error of the CPU, which rounds in another order."""
+"""The factor by which a device's error may exceed the CPU's, which rounds in another order."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class _Outcome:
 
     expected: Sequence[Any]
     following: Sequence[Any]
-    """The results of the device on what it has itself; the expected ones if it fails."""
+    """The device's results on operands of its own; the expected results if it fails."""
     limit: float
     own: Difference | None = None
     added: Difference | None = None
@@ -50,34 +50,34 @@ class _Outcome:
 
 @dataclass(eq=False)
 class Diagnoser:
-    """Runs a program part by part on a device and on a reference, the CPU, for one set of inputs
-    after the other. Compiled parts are kept.
+    """Runs a program part by part on a device and on the CPU as a reference, for any number of sets
+    of inputs. Compiled parts are kept.
 
-    A part is a composite of `@main`, or the operations between two composites. Of a loop that has
-    composites, the first iteration has parts too, even if the loop ends before. The device runs it
-    twice on values that the reference has computed, which has to give the same bits, and once on
-    values that the device itself has computed.
+    A part is a composite of `@main`, or the operations between two composites. The first iteration
+    of a loop with composites has parts too, even if the loop runs no iteration. The device runs a
+    part twice on values that the reference has computed, which has to give the same bits, and once
+    on values that the device itself has computed.
 
-    A part whose error is larger than the tolerance is also computed in f64. If the CPU has as large
-    an error in the program's own types, as for a gradient that is zero but for rounding, the part
-    is right.
+    A part whose error is larger than the tolerance is also computed in f64. If the error of the CPU
+    in the program's own types is as large, as for a gradient that is zero except for rounding, the
+    part is right.
     """
 
     module: Module
     """The program. It is cleaned first."""
     device: Device
-    """The device to diagnose, of `devices`."""
+    """The device to diagnose; see `devices`."""
     _: KW_ONLY
     f64: bool = False
     """True if the reference computes in f64, and not in the program's types."""
     tolerance: float | None = None
     """The largest error that counts as equal; by default as in `compare`."""
     tolerances: Mapping[NameAndVersion, Mapping[str, float]] = field(default_factory=dict)
-    """The tolerances that entries set, by element type. They replace the default ones."""
+    """The tolerances that entries set, by element type. They replace the default tolerances."""
     kernels: Mapping[Signature, str] = field(default_factory=dict)
     """The names of kernels by call, for the report."""
     clock: Clock | None = None
-    """Times each part on the device too."""
+    """The clock that times each part on the device; None for no times."""
 
     def __post_init__(self) -> None:
         self.module = clean(self.module)
@@ -92,7 +92,7 @@ class Diagnoser:
             inputs: one array for each input of `@main`.
 
         Returns:
-            The diagnosis, and the worst call of each composite that has wrong ones, by its number.
+            The diagnosis, and the worst call of each composite with wrong calls, by its number.
 
         Raises:
             RunError: there is no `@main` with one block, the inputs do not fit, or the CPU fails.
@@ -114,7 +114,7 @@ class Diagnoser:
         times: dict[Signature | None, list[Time]] = {}
         replays: dict[Signature, tuple[int, ReplayPart]] = {}
         number = 0
-        parts = parts_of(main)
+        parts = split_main(main)
         for part in parts:
             call = None if part.composite is None else signature(part.composite)
             number += call is not None
@@ -129,16 +129,16 @@ class Diagnoser:
             row = DiagnosedCall(number, part.node, *numbers, problem, part.in_loop)
             rows.setdefault(call, []).append(row)
             limits[call] = max(outcome.limit, limits.get(call, 0.0))
-            if outcome.time is not None and not part.in_loop:  # the time of the loop has it
+            if outcome.time is not None and not part.in_loop:  # included in the time of the loop
                 times.setdefault(call, []).append(outcome.time)
-            if call is not None and problem and row is max(rows[call], key=lambda each: each.rank):
+            if call is not None and problem and row is max(rows[call], key=lambda c: c.rank):
                 replays[call] = (number, replay)
             right |= zip(part.outputs, outcome.expected, strict=True)
             computed |= zip(part.outputs, outcome.following, strict=True)
             for value in part.released:
                 del right[value], computed[value]
         names: Mapping[Any, str] = self.kernels
-        totals = {call: Time.total(of_call) for call, of_call in times.items()}
+        totals = {call: Time.total(measured) for call, measured in times.items()}
         step = sum(time.seconds for time in totals.values())
         gains = {call: time.excess / step for call, time in totals.items() if step}
         composites = [
@@ -148,39 +148,39 @@ class Diagnoser:
             )
             for call, calls in rows.items()
         ]
-        composites.sort(key=lambda each: each.rank, reverse=True)
+        composites.sort(key=lambda composite: composite.rank, reverse=True)
         peaks = None if self.clock is None else self.clock.peaks
         alone = {part.operations[-1] for part in parts}
-        others = {each: each.parent.operation for each in find_operations(main, COMPOSITE)}
-        left = tuple(
-            f"{composite_name(c)} in {o.name}" for c, o in others.items() if c not in alone
+        parents = {c: c.parent.operation for c in find_operations(main, COMPOSITE)}
+        left_out = tuple(
+            f"{composite_name(c)} in {o.name}" for c, o in parents.items() if c not in alone
         )
-        return Diagnosis(module.name, tuple(composites), left, peaks), dict(replays.values())
+        return Diagnosis(module.name, tuple(composites), left_out, peaks), dict(replays.values())
 
     def _outcome(
-        self, call: Signature | None, replay: ReplayPart, others: Sequence[Any]
+        self, call: Signature | None, replay: ReplayPart, computed: Sequence[Any]
     ) -> _Outcome:
-        """Run a part. `others` are the operands that the device has computed."""
+        """Run a part. `computed` holds the operands that the device has computed."""
         part, arrays = replay.part, replay.arrays
         expected = (self.exact if self.f64 else self.plain)(part)(*arrays)
         types, results = main_types(part)
         limit = self.tolerance
         if limit is None:
-            of_entry = self.tolerances.get((call.name, call.version)) if call else None
-            limit = default_tolerance((*types, *results), of_entry)
+            special = self.tolerances.get((call.name, call.version)) if call else None
+            limit = default_tolerance((*types, *results), special)
         try:
             run = self.device(part)
             got, again = run(*arrays), run(*arrays)
-            following = again if all(map(_is_same, others, arrays)) else run(*others)
+            following = again if all(map(_is_same, computed, arrays)) else run(*computed)
             time = None
             if self.clock is not None:
                 time = self.clock.time(run, arrays, part, self.plain(part))
         except StableHLOError as failure:
             return _Outcome(expected, expected, limit, problem=str(failure))
         first, second, added = (
-            difference(each, expected, results) for each in (got, again, following)
+            difference(actual, expected, results) for actual in (got, again, following)
         )
-        own = max(first, second, key=lambda each: each.error)
+        own = max(first, second, key=lambda d: d.error)
         repeats = all(map(_is_same, got, again))
         problem = None
         if not any_finite(expected):
@@ -190,20 +190,20 @@ class Diagnoser:
         elif own.error > limit and own.error > _AS_MUCH * self._rounding(replay):
             problem = f"its error is {own.error:.2g}, and {limit:.2g} is allowed"
         if not repeats and error(again, got) > limit:
-            other = f"it gives other results for the same operands, off by {error(again, got):.2g}"
-            problem = other if problem is None else f"{other}; {problem}"
+            noise = f"it gives other results for the same operands, off by {error(again, got):.2g}"
+            problem = noise if problem is None else f"{noise}; {problem}"
         return _Outcome(expected, following, limit, own, added, repeats, problem, time)
 
     def _rounding(self, replay: ReplayPart) -> float:
-        """The error of the CPU in the program's own types; 0 where it is infinite: an overflow of
-        the CPU excuses no other error."""
-        plain, exact = (each(replay.part)(*replay.arrays) for each in (self.plain, self.exact))
+        """The error of the CPU in the program's own types. An infinite error counts as 0: an
+        overflow on the CPU excuses no other error."""
+        plain, exact = (run(replay.part)(*replay.arrays) for run in (self.plain, self.exact))
         rounding = error(plain, exact)
         return rounding if math.isfinite(rounding) else 0.0
 
 
 def _once(device: Callable[[Module], R]) -> Callable[[Module], R]:
-    """The device, which compiles equal parts once."""
+    """A device that compiles equal parts once."""
     compiled: dict[str, R] = {}
 
     def compile_part(part: Module) -> R:
@@ -215,6 +215,6 @@ def _once(device: Callable[[Module], R]) -> Callable[[Module], R]:
     return compile_part
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(left: Any, right: Any) -> bool:
     """Return whether two arrays have the same bits."""
-    return one is other or one.tobytes() == other.tobytes()
+    return left is right or left.tobytes() == right.tobytes()

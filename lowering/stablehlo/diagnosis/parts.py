@@ -1,11 +1,11 @@
-"""`@main` in parts: each composite by itself, and the operations between two of them.
+"""`@main` in parts: each composite by itself, and the operations between two composites.
 
 %0 = stablehlo.constant                      part 0: %1 = stablehlo.dot_general %arg0, %arg1
 %1 = stablehlo.dot_general %arg0, %arg1      part 1: %0 = stablehlo.constant
 %2 = stablehlo.composite "acme.f" %1, %0  =>         %2 = stablehlo.composite "acme.f" %1, %0
 %3 = stablehlo.add %2, %arg0                 part 2: %3 = stablehlo.add %2, %arg0
 
-A constant is in each part that reads it, because some consumers want to see it there.
+A constant is in each part that reads it, because some consumers need to see it in the same program.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ class Part:
     composite: IrOperation | None
     """The composite; None for operations outside composites."""
     node: int
-    """The number of the last operation in `@main`, where those in regions are counted too."""
+    """The number of the last operation in `@main`, counting operations in regions too."""
     inputs: tuple[IrValue, ...]
     sources: tuple[IrValue, ...]
-    """The same, with what the arguments of a loop's body are in the first iteration."""
+    """The inputs, where arguments of a loop's body are their values in the first iteration."""
     outputs: tuple[IrValue, ...]
     released: tuple[IrValue, ...]
     """Sources and outputs that no later part reads."""
@@ -45,12 +45,12 @@ class Part:
         return extracted(program, self.inputs, self.operations, self.outputs)
 
 
-def parts_of(main: IrOperation) -> list[Part]:
-    """The parts of `@main`, which has one block, in program order. The parts of a loop's body come
-    before the loop, up to its last composite.
+def split_main(main: IrOperation) -> list[Part]:
+    """Split `@main`, which has one block, into parts in program order. The parts of a loop's body,
+    up to its last composite, come before the loop.
 
     Raises:
-        StableHLOError: it calls no composite, or only in branches.
+        StableHLOError: `@main` calls no composite, or only in branches.
     """
     (block,) = main.regions[0].blocks
     constants: dict[IrValue, IrOperation] = {}
@@ -66,11 +66,11 @@ def parts_of(main: IrOperation) -> list[Part]:
     nodes = {operation: number for number, operation in numbered(main)}
 
     def part(number: int, operations: list[IrOperation], in_loop: bool) -> Part:
-        made = [result for operation in operations for result in operation.results]
+        results = [result for operation in operations for result in operation.results]
         inputs = [value for value in reads[number] if value not in constants]
         sources = tuple(at_start.get(value, value) for value in inputs)
-        used = [value for value in made if value in returned or last.get(value, 0) > number]
-        outputs = used or made
+        used = [value for value in results if value in returned or last.get(value, 0) > number]
+        outputs = used or results
         return Part(
             operations[0] if operations[0].name == COMPOSITE else None,
             nodes[operations[-1]],
@@ -91,10 +91,11 @@ def _groups(
     at_start: dict[IrValue, IrValue],
     in_loop: bool = False,
 ) -> list[tuple[list[IrOperation], bool]]:
-    """The composites of a block and of the bodies of its loops, the operations between two of them,
-    and which of these are in a loop. Adds constants, and what arguments of bodies are at first."""
+    """The composites of a block and of its loops' bodies, and the operations between them, with
+    True in a loop. Fills `constants`, and `at_start` with the first values of arguments of
+    bodies."""
     groups: list[tuple[list[IrOperation], bool]] = [([], in_loop)]
-    *operations, _ = (each.operation for each in block.operations)
+    *operations, _ = (view.operation for view in block.operations)
     for operation in operations:
         if operation.name == COMPOSITE:
             groups += [([operation], in_loop), ([], in_loop)]
@@ -105,20 +106,20 @@ def _groups(
                 (body,) = operation.regions[1].blocks
                 first = [at_start.get(value, value) for value in operation.operands]
                 at_start |= zip(body.arguments, first, strict=True)
-                made = [constants[value] for value in dict.fromkeys(first) if value in constants]
-                if of_body := _groups(body, constants, at_start, in_loop=True)[:-1]:
-                    groups += [(made, in_loop), *of_body, ([], in_loop)]
+                read = [constants[value] for value in dict.fromkeys(first) if value in constants]
+                if body_groups := _groups(body, constants, at_start, in_loop=True)[:-1]:
+                    groups += [(read, in_loop), *body_groups, ([], in_loop)]
             groups[-1][0].append(operation)
     return groups
 
 
 def _reads(group: Sequence[IrOperation]) -> dict[IrValue, None]:
-    """The values that operations and those in their regions read and do not make, each once."""
+    """The values that operations, and operations in their regions, read and do not produce."""
     values: dict[IrValue, None] = {}
-    own: set[IrValue] = set()
+    produced: set[IrValue] = set()
     for operation in group:
-        for each in nested_operations(operation):
-            values |= dict.fromkeys(each.operands)
-            blocks = (block for region in each.regions for block in region.blocks)
-            own.update(each.results, *(block.arguments for block in blocks))
-    return {value: None for value in values if value not in own}
+        for inner in nested_operations(operation):
+            values |= dict.fromkeys(inner.operands)
+            blocks = (block for region in inner.regions for block in region.blocks)
+            produced.update(inner.results, *(block.arguments for block in blocks))
+    return {value: None for value in values if value not in produced}

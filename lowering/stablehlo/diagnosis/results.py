@@ -33,22 +33,22 @@ class DiagnosedCall:
     """One call of a composite, or the operations between two calls."""
 
     number: int
-    """The number among the composites of the program, from 1; of operations outside, that of the
-    composite before them."""
+    """The number among the composites of the program, from 1. Operations outside composites have
+    the number of the composite before them."""
     node: int
     """The number of the operation in `@main`, as Model Explorer counts."""
     own: Difference | None
-    """The difference from the reference on the reference's operands, of the worse of two runs; None
+    """The difference from the reference on the reference's operands, in the worse of two runs; None
     if the device failed."""
     added: Difference | None
-    """The difference where the device has computed the operands too. After a part that it failed
-    on, it goes on with the reference's numbers."""
+    """The difference if the device has computed the operands too. After a part that fails, the
+    device continues with the reference's numbers."""
     repeats: bool
     """True if both runs gave the same bits, or the device failed."""
     problem: str | None
-    """The reason why it is wrong; None if it is right."""
+    """The reason why the call is wrong; None if it is right."""
     in_loop: bool = False
-    """True for the first iteration of a loop; the others were not looked at."""
+    """True for the first iteration of a loop; further iterations are not examined."""
 
     @property
     def verdict(self) -> str:
@@ -59,17 +59,17 @@ class DiagnosedCall:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Wrong calls come before right ones, and large errors before small ones."""
+        """A key that sorts wrong calls after right calls, and large errors after small errors."""
         return self.problem is not None, math.inf if self.own is None else self.own.error
 
 
 @dataclass(frozen=True)
 class DiagnosedComposite:
-    """The calls of a composite that differ in nothing but their place."""
+    """The calls of a composite that differ in nothing but their position."""
 
     call: CompositeReport
     kernel: str | None
-    """The kernel, or why there is none; None if no kernels were requested."""
+    """The kernel, or the reason why there is none; None if no kernels were requested."""
     tolerance: float
     """The largest error that counts as equal."""
     calls: tuple[DiagnosedCall, ...]
@@ -97,16 +97,16 @@ class Diagnosis(JsonReport):
     module: str
     """The module's symbol name."""
     composites: tuple[DiagnosedComposite, ...]
-    """Composites that introduce errors come first."""
+    """The composites, those that introduce errors first."""
     left_out: tuple[str, ...] = ()
-    """The calls that were not looked at, such as `acme.gelu in stablehlo.case`."""
+    """The calls that were not examined, such as `acme.gelu in stablehlo.case`."""
     peaks: Peaks | None = None
     """The rates that were measured on the device; None without times."""
 
     @property
     def problems(self) -> tuple[str, ...]:
         """The problem of each composite's worst call; empty if all are right."""
-        return tuple(each.worst.problem for each in self.composites if each.worst.problem)
+        return tuple(c.worst.problem for c in self.composites if c.worst.problem)
 
     def asked(self, data: dict[str, Any]) -> dict[str, Any]:
         """The data without times, if these were not requested."""
@@ -116,16 +116,16 @@ class Diagnosis(JsonReport):
         return data
 
     def node_data(self) -> list[NodeData]:
-        """The errors of composites in the graph of `@main`, and their times if these are known."""
-        composites = [each for each in self.composites if each.call.name != OUTSIDE]
-        calls = [call for each in composites for call in each.calls]
+        """The errors of composites in the graph of `@main`, and their times if measured."""
+        composites = [row for row in self.composites if row.call.name != OUTSIDE]
+        calls = [call for row in composites for call in row.calls]
         values = {call.node: call.rank[1] for call in calls}
         wrong = {call.node: call.problem is not None for call in calls}
         seconds = {
-            call.node: each.time.seconds / sum(not one.in_loop for one in each.calls)
-            for each in composites
-            if each.time is not None
-            for call in each.calls
+            call.node: row.time.seconds / sum(not c.in_loop for c in row.calls)
+            for row in composites
+            if row.time is not None
+            for call in row.calls
             if not call.in_loop
         }
         times = [] if self.peaks is None else [NodeData("seconds", seconds)]
@@ -134,14 +134,14 @@ class Diagnosis(JsonReport):
     def table(self) -> "Table":
         """A row for each composite."""
         title = f"errors of @{self.module or 'module'}"
-        wrong = [each.worst.problem is not None for each in self.composites]
+        wrong = [row.worst.problem is not None for row in self.composites]
         numbers: tuple[str, ...] = _NUMBERS
         rows, caption = list(map(_cells, self.composites)), _CAPTION
         if self.peaks is not None:
             numbers, caption = (*numbers, *_TIMES), f"{caption}\n{_about_times(self.peaks)}"
             times = map(_time_cells, self.composites)
             rows = [(*row, *more) for row, more in zip(rows, times, strict=True)]
-        if any(each.worst.in_loop for each in self.composites):
+        if any(row.worst.in_loop for row in self.composites):
             caption += "\n*: in a loop, whose first iteration was looked at, if it runs or not"
         if self.left_out:
             listed = ", ".join(dict.fromkeys(self.left_out))
@@ -178,7 +178,7 @@ def _cells(row: DiagnosedComposite) -> tuple[str, ...]:
         pcc = "" if worst.own.pcc is None else f"{worst.own.pcc:.6f}"
         numbers = (f"{worst.own.absolute:.1e}", f"{worst.own.ulps:.3g}", pcc)
         own = (f"{worst.own.error:.1e}", *numbers, str(worst.own.nans), str(worst.own.infinities))
-    error, *others = own
+    error, *remaining = own
     return (
         *(name, attributes, "" if row.call.name == OUTSIDE else types, row.kernel or ""),
         worst.verdict,
@@ -188,5 +188,5 @@ def _cells(row: DiagnosedComposite) -> tuple[str, ...]:
         error,
         f"{row.tolerance:.0e}",
         f"{max(added):.1e}" if added else "",
-        *others,
+        *remaining,
     )

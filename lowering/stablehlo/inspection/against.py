@@ -30,7 +30,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    """A composite of a module, and why a kernel of the lock must not take its calls."""
+    """A composite of a module, and the reason why a kernel of the lock must not take its calls."""
 
     call: CompositeReport
     reason: str
@@ -59,18 +59,18 @@ def _reason(call: CompositeReport, lock: Lock) -> str | None:
         return f"the lock has no composite {call.name}{hint}"
     contracts = [c for c in named if c.version == call.version]
     if not contracts:
-        known = ", ".join(str(n) for n in sorted({c.version for c in named}))
-        return f"version {call.version} is not in the lock, which has {known}"
+        versions = ", ".join(str(n) for n in sorted({c.version for c in named}))
+        return f"version {call.version} is not in the lock, which has {versions}"
     reasons = [next(_differences(call, contract), None) for contract in contracts]
     return None if None in reasons else "; ".join(dict.fromkeys(r for r in reasons if r))
 
 
 def _differences(call: CompositeReport, contract: Contract) -> Iterator[str]:
-    known = {attribute.name: attribute for attribute in contract.attributes}
+    described = {attribute.name: attribute for attribute in contract.attributes}
     for name in call.attributes:
-        if name not in known:
+        if name not in described:
             yield f"the lock has no attribute {name}"
-    for name, attribute in known.items():
+    for name, attribute in described.items():
         if name in call.attributes:
             yield from _value(attribute, call.attributes[name])
         elif not attribute.optional:
@@ -81,22 +81,22 @@ def _differences(call: CompositeReport, contract: Contract) -> Iterator[str]:
 
 
 def _value(attribute: AttributeSpec, value: Any) -> Iterator[str]:
-    if attribute.type is not None and not _is_of(attribute.type, value):
+    if attribute.type is not None and not _has_type(attribute.type, value):
         yield f"attribute {attribute.name} = {value!r} is not of type {attribute.type}"
     elif attribute.argument is None and not _equal(value, attribute.value):
         yield f"attribute {attribute.name} is {value!r}, and the lock has {attribute.value!r}"
 
 
-def _is_of(type_: str, value: Any) -> bool:
+def _has_type(type_: str, value: Any) -> bool:
     if type_.endswith("[]"):
-        return _are_of(type_.removesuffix("[]"), value)
+        return _have_type(type_.removesuffix("[]"), value)
     if type_.startswith("array<"):
-        return _are_of(type_[len("array<") : -1], value)
+        return _have_type(type_[len("array<") : -1], value)
     return type(value) in _PYTHON_TYPES.get(type_, (type(value),))
 
 
-def _are_of(item: str, value: Any) -> bool:
-    return isinstance(value, tuple) and all(_is_of(item, each) for each in value)
+def _have_type(item: str, value: Any) -> bool:
+    return isinstance(value, tuple) and all(_has_type(item, element) for element in value)
 
 
 def _equal(value: Any, constant: Any) -> bool:
@@ -116,7 +116,7 @@ def _as_f32(number: float) -> float:
 
 
 def _count_of_operands(call: CompositeReport, contract: Contract) -> Iterator[str]:
-    """Problems of the number of operands, which may not be that of the contract."""
+    """Problems of the number of operands, which may differ from the contract's."""
     least = sum(not operand.optional for operand in contract.operands)
     most = len(contract.operands)
     count = len(call.operands)
@@ -131,7 +131,7 @@ def _count_of_operands(call: CompositeReport, contract: Contract) -> Iterator[st
 
 
 def _count_beside_list(call: CompositeReport, contract: Contract) -> Iterator[str]:
-    """Problems of the number of operands, where one is a list of any length."""
+    """Problems of the number of operands, if one of them is a list of any length."""
     number = len(call.operands)
     least = sum(not (operand.optional or operand.variadic) for operand in contract.operands)
     if number < least:

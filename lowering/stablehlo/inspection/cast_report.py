@@ -18,10 +18,10 @@ class Cast:
     """One `stablehlo.convert`."""
 
     function: str
-    """The function that contains it."""
+    """The function that contains the cast."""
     source: str
-    """The source of its operand: an operation (`dot_general`), a composite (`ptxla.softmax`) or an
-    argument (`%arg0`). The name of its location follows, if a frontend gave one."""
+    """The source of the operand: an operation (`dot_general`), a composite (`ptxla.softmax`) or an
+    argument (`%arg0`). If a frontend named the location, the name follows."""
     users: tuple[str, ...]
     """The operations and composites that read the result, each name once, sorted."""
     from_type: str
@@ -57,11 +57,11 @@ class CastReport(JsonReport):
     kinds: dict[CastKind, int]
     """Casts of each kind, most frequent first."""
     casts: tuple[Cast, ...]
-    """Sorted by bytes, largest first. Equal ones are in program order."""
+    """The casts, sorted by bytes, largest first. Casts of equal size are in program order."""
 
 
 def casts(module: Module) -> CastReport:
-    """List the conversions between element types of a module. `CastReport` says what is counted."""
+    """List the conversions between element types of a module, counted as in `CastReport`."""
     times = executions(module.ir)
     conversions = [
         _cast(convert, name, times[name])
@@ -105,8 +105,8 @@ def _source(value: IrValue) -> str:
         label, location = _label(operation), operation.location
     else:
         argument = ir().BlockArgument(value)
-        place = argument.owner.owner.operation
-        inside = "" if place.name == "func.func" else f" of {_label(place)}"
+        parent = argument.owner.owner.operation
+        inside = "" if parent.name == "func.func" else f" of {_label(parent)}"
         label, location = f"%arg{argument.arg_number}{inside}", argument.location
     name = location_name(location)
     return f"{label} ({name})" if name else label

@@ -14,9 +14,9 @@ from ..symbols import COMPOSITE, functions, target
 from .report import distinct_calls
 
 COLORS = {True: "#f28b82", False: "#ccff90"}
-"""The colors of composites that are wrong, and of right ones."""
+"""The colors of wrong composites (True) and of right composites (False)."""
 _SHADES = ({"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#8ab4f8"})
-"""The colors of the smallest number and of the largest one, where no node has its own."""
+"""The colors of the smallest and of the largest number, if nodes are not colored by `wrong`."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class NodeData:
     name: str
     """The meaning of the numbers, such as `error`."""
     values: Mapping[int, float]
-    """By the number of the operation in `@main`, as Model Explorer counts."""
+    """The numbers, by the operation's index in `@main`, as Model Explorer counts."""
     wrong: Mapping[int, bool] = field(default_factory=dict)
-    """Nodes that are red, where this is true, or green. The others have a shade by their number."""
+    """True for red nodes, False for green nodes. Other nodes have a shade by their number."""
 
     def to_json(self) -> str:
-        """The file. The largest number stands for infinity, which JSON lacks."""
+        """The data as JSON. The largest float stands for infinity, which JSON lacks."""
         results: dict[str, dict[str, Any]] = {}
         for node, value in self.values.items():
             results[str(node)] = {"value": min(value, sys.float_info.max)}
@@ -43,8 +43,8 @@ class NodeData:
 
 
 def numbered(function: IrOperation) -> Iterable[tuple[int, IrOperation]]:
-    """The operations of a function and those in their regions, by number, as the MLIR adapter of
-    Model Explorer (ai-edge-model-explorer-adapter 0.2.1) has them."""
+    """The operations of a function and of their regions, with the numbers that the MLIR adapter of
+    Model Explorer (ai-edge-model-explorer-adapter 0.2.1) gives them."""
     return enumerate(nested_operations(function), -1)  # the function itself does not count
 
 
@@ -57,7 +57,7 @@ def composite_nodes(module: Module) -> Iterator[tuple[int, tuple[Signature, str]
 
 
 def shares(module: Module) -> NodeData:
-    """The share of the module's operations that each composite of `@main` has."""
+    """The share of each composite of `@main` in the module's operations."""
     reports = distinct_calls(module)
     called = {node: reports[key] for node, key in composite_nodes(module)}
-    return NodeData("share", {node: each.share / each.count for node, each in called.items()})
+    return NodeData("share", {node: call.share / call.count for node, call in called.items()})

@@ -14,7 +14,7 @@ from ..module import Module
 from ..symbols import CALL, COMPOSITE, callees_first, executions, functions, is_private, target
 
 _USES = (COMPOSITE, CALL)
-# Constants and terminators do no work at run time; calls do that of what they call.
+# Constants and terminators do no work at run time; the work of calls is counted in their callees.
 _NOT_COUNTED = frozenset(
     {"stablehlo.constant", "stablehlo.return", "func.return", "func.func", *_USES}
 )
@@ -55,7 +55,7 @@ class CompositeReport:
     operations: int
     """Number of operations in the decomposition, for one call."""
     bytes: int
-    """Bytes of the values that these operations produce, for one call."""
+    """Bytes of the values that the operations of the decomposition produce, for one call."""
     share: float
     """count * operations, as a fraction of the module's operations (0 to 1)."""
 
@@ -66,9 +66,9 @@ class Report(JsonReport):
 
     Operations are counted as if every composite and call were inlined into the public functions.
     Operations in regions (the body of a loop or a reduction) count once, however often they run.
-    Constants and terminators are not counted. Bytes are those of the values that the counted
-    operations produce. A dynamic dimension counts as 1. A composite inside another's decomposition
-    is listed too. Its operations belong to both, so shares can add up to more than 1.
+    Constants and terminators are not counted. Bytes are the sizes of the values that the counted
+    operations produce. A dynamic dimension counts as 1. A composite inside another composite's
+    decomposition is listed too. Its operations belong to both, so shares can add up to more than 1.
     """
 
     module: str
@@ -85,7 +85,7 @@ class Report(JsonReport):
 
 @dataclass(frozen=True)
 class _Body:
-    """The contents of one function, including the functions that it refers to."""
+    """The size of one function, including the functions that it refers to."""
 
     plain_operations: int
     operations: int
@@ -93,7 +93,7 @@ class _Body:
 
 
 def inspect(module: Module) -> Report:
-    """Count the composites, operations and bytes of a module. `Report` says what is counted."""
+    """Count the composites, operations and bytes of a module; see `Report`."""
     bodies = _measure(module.ir)
     public = _public(module.ir, bodies)
     # Functions that are reached through plain calls only are not part of a composite.
@@ -152,11 +152,11 @@ def _measure(module: IrModule) -> dict[str, _Body]:
     bodies: dict[str, _Body] = {}
     for name in callees_first(module):
         operations = nested_operations(by_name[name])
-        uses = [target(each) for each in operations if each.name in _USES]
-        plain = [each for each in operations if each.name not in _NOT_COUNTED]
-        types = Counter(result.type for each in plain for result in each.results)
+        uses = [target(operation) for operation in operations if operation.name in _USES]
+        plain = [operation for operation in operations if operation.name not in _NOT_COUNTED]
+        types = Counter(result.type for operation in plain for result in operation.results)
         inner = [bodies[used] for used in uses if used in bodies]
-        size = sum(types[each] * byte_size(each) for each in types)
+        size = sum(count * byte_size(type_) for type_, count in types.items())
         bodies[name] = _Body(
             plain_operations=len(plain),
             operations=len(plain) + sum(body.operations for body in inner),
@@ -166,11 +166,11 @@ def _measure(module: IrModule) -> dict[str, _Body]:
 
 
 def _public(module: IrModule, bodies: dict[str, _Body]) -> list[_Body]:
-    return [bodies[name] for name, each in functions(module).items() if not is_private(each)]
+    return [bodies[name] for name, f in functions(module).items() if not is_private(f)]
 
 
 def finite(value: Any) -> Any:
-    """Data for JSON, with text in place of infinities and NaN."""
+    """Data for JSON, with text instead of infinities and NaN."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

@@ -19,8 +19,8 @@ def report_table(
     caption: str = "",
     wrong: Iterable[bool] = (),
 ) -> "Table":
-    """A table with these headings. Columns of text are folded, those of numbers are not. Rows that
-    are `wrong` are red."""
+    """A table with columns for `texts`, which are folded, and for `numbers`, which are not. Rows
+    that are `wrong` are red."""
     from rich.table import Table
     from rich.text import Text
 
@@ -83,8 +83,8 @@ def _cast_cells(row: Cast) -> tuple[str, ...]:
 
 
 def readable_value(value: Any) -> str:
-    """An attribute's value in short form. Floats have six digits, since f32 attributes have no
-    more."""
+    """An attribute's value in short form. Floats have six digits, the precision of f32
+    attributes."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -1,10 +1,10 @@
-"""annotate_shardings: note on `@main` how inputs and results are divided among devices.
+"""annotate_shardings: annotate the inputs and results of `@main` with their shardings.
 
 func.func @main(%arg0: tensor<16x8xf32> {mhlo.sharding = "{devices=[4,1]<=[4]}"})    (GSPMD)
 func.func @main(%arg0: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) (Shardy)
 
-Marks on values inside are operations, `stablehlo.custom_call @Sharding` of GSPMD and
-`sdy.sharding_constraint` of Shardy. The pass makes them those of the same partitioner.
+Marks on other values are operations: `stablehlo.custom_call @Sharding` of GSPMD and
+`sdy.sharding_constraint` of Shardy. The pass turns them into marks of the chosen partitioner.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,18 +34,18 @@ def annotate_shardings(
     mesh: str | None = None,
     inside: Callable[[str, int], str] | None = None,
 ) -> None:
-    """Annotate the arguments and results of `@main`. Annotations that are there are replaced.
+    """Annotate the arguments and results of `@main`. Existing annotations are replaced.
 
     Args:
         inputs: for each argument, its sharding in the partitioner's text, or None.
-        results: the same for each result.
-        mesh: Shardy's mesh, whose name is `@mesh`; the texts are Shardy's then, and GSPMD's
-            otherwise.
-        inside: maps the text of a mark inside, of either partitioner, and the rank of its value to
-            this partitioner's text; None keeps the marks.
+        results: for each result, its sharding in the partitioner's text, or None.
+        mesh: Shardy's mesh, whose name is `@mesh`. With a mesh the texts are Shardy's, without one
+            GSPMD's.
+        inside: maps the text of a mark of either partitioner, and the rank of its value, to the
+            chosen partitioner's text; None keeps the marks.
 
     Raises:
-        UnsupportedOperationError: there is no `@main`, or it has other arguments or results.
+        UnsupportedOperationError: `@main` does not exist, or has other arguments or results.
     """
     main = functions(module).get("main")
     if main is None:
@@ -63,13 +63,13 @@ def annotate_shardings(
             )
         with building(module.context):
             kinds = ir()
-            known = attributes(main).get(key)
-            before = list(known) if known is not None else [kinds.DictAttr.get({})] * len(types)
-            noted = [
+            present = attributes(main).get(key)
+            before = list(present) if present is not None else [kinds.DictAttr.get({})] * len(types)
+            annotated = [
                 kinds.DictAttr.get(_annotated(dictionary_items(old), text, shardy=mesh is not None))
                 for old, text in zip(before, texts, strict=True)
             ]
-            main.attributes[key] = kinds.ArrayAttr.get(noted)
+            main.attributes[key] = kinds.ArrayAttr.get(annotated)
     if inside is not None:
         for mark, text in list(marks(module)):
             _mark(mark, inside(text, mark.operands[0].type.rank), shardy=mesh is not None)
@@ -88,7 +88,7 @@ def annotate_shardings(
 
 
 def marks(module: IrModule) -> Iterator[tuple[IrOperation, str]]:
-    """The marks on values inside, with their texts."""
+    """The marks on values inside functions, with their texts."""
     for operation in find_operations(module.operation, _CUSTOM_CALL, _CONSTRAINT):
         named = attributes(operation)
         if operation.name == _CONSTRAINT:
@@ -98,7 +98,7 @@ def marks(module: IrModule) -> Iterator[tuple[IrOperation, str]]:
 
 
 def _mark(old: IrOperation, text: str, *, shardy: bool) -> None:
-    """Put the mark of one of the partitioners in the place of a mark."""
+    """Replace a mark by a mark of the chosen partitioner."""
     with building(old.context):
         written = {"sharding" if shardy else GSPMD: _attribute(text, shardy=shardy)}
         if not shardy:

@@ -5,7 +5,7 @@
     def my_softmax(x, *, dim):   # composite operands by position, attributes by keyword
         return jax.nn.softmax(x, axis=dim)
 
-The composites stay. A consumer that does not know their names runs the new code.
+The composites stay. A consumer that does not know the composites' names runs the new code.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from composites.user_code import described
 
 from ..bindings import attributes, copy_into, ir
 from ..candidates import Candidate, callable_name
-from ..composites import Signature, chosen, composites_of, signature
+from ..composites import Signature, chosen, find_composites, signature
 from ..dtypes import static_tensor
 from ..errors import BindError, StableHLOError
 from ..ir_types import IrModule, IrOperation
@@ -43,11 +43,11 @@ def bind(
     """Point composites at the lowering of JAX functions with the same signature.
 
     A function gets the operands as positional arguments and the attributes as keyword arguments.
-    Lists arrive as tuples, and types as text. It needs a parameter (or `**kwargs`) for each
-    attribute of a call, because a function that does not read one computes something else.
-    Attributes that do not matter to it are listed in `ignored`, and are not passed. It must return
-    an array, or a flat sequence of arrays, of exactly the types of the composite's results. It is
-    lowered once for each distinct composite signature.
+    Lists arrive as tuples, and types as text. The function needs a parameter (or `**kwargs`) for
+    each attribute of a call, because a function that does not read an attribute computes something
+    else. Attributes that do not matter to the function are listed in `ignored`, and are not passed.
+    The function must return an array, or a flat sequence of arrays, of exactly the types of the
+    composite's results. It is lowered once for each distinct composite signature.
 
     64-bit types are enabled during lowering if the composite has any.
 
@@ -58,17 +58,17 @@ def bind(
         ignored: attributes that the function ignores, by composite.
         platform: the platform to lower for, such as `cpu` or `cuda`; by default jax's default
             platform.
-        declined: called with a call and the reason where a function raises `UnsupportedCallError`.
-            The call then keeps its decomposition. By default, this is an error.
+        declined: called with a call and the reason if a function raises `UnsupportedCallError`. The
+            call then keeps its decomposition. By default, the error is raised.
 
     Raises:
-        UnknownCompositeError: the module has no composite of a given name.
-        CompositeVersionError: the module has another version of it than the given one.
+        UnknownCompositeError: the module has no composite of a name.
+        CompositeVersionError: the module has another version of the composite.
         BindError: the function lacks a parameter for an attribute, fails for a call, or returns
             other types; the message names the call.
     """
-    named = chosen(dict.fromkeys(map(signature, composites_of(module.ir))), bindings, ignored)
-    candidates = {call: Candidate(*each) for call, each in named.items()}
+    named = chosen(dict.fromkeys(map(signature, find_composites(module.ir))), bindings, ignored)
+    candidates = {call: Candidate(*arguments) for call, arguments in named.items()}
     return bind_calls(module, candidates, platform=platform, declined=declined)
 
 
@@ -79,13 +79,13 @@ def bind_calls(
     platform: str | None = None,
     declined: Callable[[Signature, str], None] | None = None,
 ) -> Module:
-    """`bind` with a function for each call, in place of one for each composite.
+    """`bind` with a function for each call, instead of a function for each composite.
 
     Calls that the module does not have are left out.
     """
     result = module.copy_ir()
     calls: dict[Signature, list[IrOperation]] = {}
-    for composite in composites_of(result):
+    for composite in find_composites(result):
         calls.setdefault(signature(composite), []).append(composite)
     fresh = Namer(functions(result))
     for call, users in calls.items():
@@ -107,10 +107,10 @@ def bind_calls(
 def keyword_attributes(
     fn: Callable[..., Any], call: Signature, ignored: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The attributes of a composite, as keyword arguments for `fn`; without those in `ignored`.
+    """The attributes of a composite, without `ignored` ones, as keyword arguments for `fn`.
 
     Raises:
-        BindError: `fn` has no parameter for one of them.
+        BindError: `fn` has no parameter for an attribute.
     """
     named = {name: value for name, value in call.python_attributes().items() if name not in ignored}
     accepted = _keywords(fn, len(call.operands))
@@ -142,7 +142,7 @@ def _keywords(fn: Callable[..., Any], operands: int) -> set[str] | None:
 
 
 def _lower(candidate: Candidate, call: Signature, platform: str | None) -> IrModule:
-    """The module that jax makes from a function for one composite signature, checked against it."""
+    """Lower a function for one composite signature, and check the types of its results."""
     jax = import_jax()
     fn: Any = candidate.kernel
     keywords = keyword_attributes(fn, call, candidate.ignored)
@@ -180,10 +180,10 @@ def _leading_results(fn: Callable[..., Any], count: int, *operands: Any) -> Any:
 
 
 def _merge(lowered: IrModule, module: IrModule, fresh: Namer, call: Signature) -> str:
-    """Move the functions of `lowered` into `module` under free names. Returns the entry's new
+    """Move the functions of `lowered` into `module` under free names. Return the entry's new
     name."""
     base = f"{call.name}.impl"
-    # The new names exist in neither module, so that no reference changes its meaning halfway.
+    # The new names exist in neither module, so that renaming never changes another reference.
     names = {}
     for name, function in functions(lowered).items():
         names[name] = fresh(base if name == "main" else f"{base}.{name}")

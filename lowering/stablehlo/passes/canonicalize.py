@@ -12,7 +12,7 @@ from ..insertion import replace_by
 from ..ir_types import IrModule
 from .strip_leftovers import WITH_LAYOUT, strip_layout
 
-# As the converter of torch_xla ends, which has no `dot` either.
+# The converter of torch_xla ends with the same passes, and has no `dot` either.
 _PIPELINE = (
     "builtin.module(func.func(stablehlo-legalize-deprecated-ops,canonicalize,cse),symbol-dce)"
 )
@@ -20,7 +20,7 @@ _PIPELINE = (
 # Attributes that XLA's converter and JAX write with their default values.
 _WINDOW = ("window_strides", "padding")
 _DEFAULTS = {
-    "stablehlo.compare": ("compare_type",),  # as the element type says
+    "stablehlo.compare": ("compare_type",),  # implied by the element type
     "stablehlo.convolution": (
         *_WINDOW,
         "lhs_dilation",
@@ -47,9 +47,9 @@ _EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
 @in_place
 def canonicalize(module: IrModule) -> None:
     """Run MLIR's passes `canonicalize` and `cse`, and drop attributes with default values, XLA's
-    notes about layouts, and pads by nothing."""
+    attributes for layouts, and pads by nothing."""
     run_pipeline(module, _PIPELINE)
-    # One walk for all: it takes longer than what is done on the way.
+    # One walk for all changes, because the walk takes longer than the changes.
     for operation in find_operations(module.operation, *_DEFAULTS, *WITH_LAYOUT, _PAD):
         name, named = operation.name, operation.attributes
         for key in _DEFAULTS.get(name, ()):

@@ -20,7 +20,7 @@ from .flatten_calls import flatten_calls
 _CONSTANT = "stablehlo.constant"
 _ROUNDING = "stablehlo.reduce_precision"
 
-# Operations whose result depends on the type that their floats have.
+# Operations whose result depends on the type of their floats.
 _NO_FORM = {
     "stablehlo.bitcast_convert": "it reads the bits of floats",
     "stablehlo.rng": "it draws other numbers for another type",
@@ -33,7 +33,7 @@ def compute_in_f64(module: Module) -> Module:
 
     Inputs keep their types and are converted. Outputs are f64. Casts between floats and
     `reduce_precision` round nothing. A constant keeps the value that it has in its own type: 0.1 in
-    f32 stays that number.
+    f32 stays the f32 number.
 
     Raises:
         UnsupportedOperationError: an operation has no form in f64; the message names it.
@@ -81,7 +81,7 @@ def _widen(operation: IrOperation) -> None:
     if operation.name == _ROUNDING:
         replace_by(operation, operation.operands[0])
         return
-    for name in ("xla_shape", "algorithm"):  # types that an operation had, or computed with
+    for name in ("xla_shape", "algorithm"):  # the former type, and the type of the computation
         if name in attributes(operation):
             del operation.attributes[name]
     arguments = [
@@ -97,7 +97,7 @@ def _widen(operation: IrOperation) -> None:
 
 
 def _convert(value: IrValue, before: IrOperation) -> IrOperation | None:
-    """Let everything that reads a value read it in f64. Returns the conversion if there is one."""
+    """Let all users of a value read it in f64. Return the conversion; None if none is needed."""
     wide = _wide(value)
     if wide is None:
         return None
@@ -108,7 +108,7 @@ def _convert(value: IrValue, before: IrOperation) -> IrOperation | None:
 
 
 def _wide(value: IrValue) -> IrType | None:
-    """The type with f64 in place of a narrower float; None for all other types."""
+    """The type with f64 instead of a narrower float; None for all other types."""
     kinds, element = ir(), element_type(value)
     with building(value.type.context):
         if element == "complex<f32>":

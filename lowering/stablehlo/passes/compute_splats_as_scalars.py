@@ -2,8 +2,7 @@
 
     convert(dense<true> : tensor<2x4xi1>)  =>  broadcast(convert(dense<true> : tensor<i1>))
 
-IREE 3.13 has wrong sums and products of such values: of four elements, as of a mask of ones, it
-counts one.
+IREE 3.13 computes wrong sums and products of such values: of a mask of four ones, it counts one.
 """
 
 from typing import Any
@@ -38,7 +37,7 @@ def compute_splats_as_scalars(operation: IrOperation) -> None:
 
 
 def _scalar(before: IrOperation, value: IrValue) -> IrValue | None:
-    """The scalar that all elements of a value are; None if it is a scalar itself, or varies."""
+    """The scalar that all elements of a value equal; None for scalars and varying values."""
     if not value.type.has_static_shape or not value.type.shape:
         return None
     broadcast = made_by(value, "stablehlo.broadcast_in_dim")

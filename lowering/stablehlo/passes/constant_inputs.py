@@ -22,7 +22,7 @@ def constant_inputs(module: IrModule, values: Mapping[int, Any]) -> None:
             element type (its numpy or ml_dtypes dtype).
 
     Raises:
-        UnsupportedOperationError: there is no such argument, or it has another shape.
+        UnsupportedOperationError: an argument does not exist, or has another shape.
     """
     main = functions(module)["main"]
     block = body(main)

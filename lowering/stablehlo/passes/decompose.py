@@ -7,7 +7,7 @@
 from collections.abc import Iterable
 
 from .. import bindings
-from ..composites import composite_name, composites_of, select
+from ..composites import composite_name, find_composites, select
 from ..errors import UnsupportedOperationError
 from ..module import Module
 from ..symbols import functions, target
@@ -32,7 +32,7 @@ def decompose(
         UnsupportedOperationError: a decomposition has no body, or all functions are private.
         SizeError: the composites are nested so often that too many operations would be made.
     """
-    composites = composites_of(module.ir)
+    composites = find_composites(module.ir)
     existing = {composite_name(composite) for composite in composites}
     chosen = existing if only is None else select(existing, only)
     chosen = chosen - (set() if keep is None else select(existing, keep))

@@ -31,7 +31,7 @@ def drop_cast_roundtrips(module: IrModule) -> None:
     exact casts in a row (bf16 -> f32 -> f64) become one.
 
     Every number stays the same, including infinities, denormals and the sign of zero. A NaN stays a
-    NaN. A platform may set its quiet bit in a cast, which no longer happens without the cast.
+    NaN. A platform may set the quiet bit of a NaN in a cast, and not without the cast.
     """
     _join_casts(module)
     _Movement(module).narrow()
@@ -59,9 +59,9 @@ class _Movement:
     def __init__(self, module: IrModule) -> None:
         self.operations = find_operations(module.operation, CONVERT, _CONSTANT, *DATA_MOVEMENT)
         self.origins: dict[IrValue, IrType] = {}
-        """For values that were cast without loss from a narrower element type, that type."""
+        """The narrower element types from which values were cast without loss, by value."""
         self.splats: dict[IrValue, Any] = {}
-        """The value of splat constants, moved or not."""
+        """The numbers of splat constants, including moved constants."""
 
     def narrow(self) -> None:
         """Move data in the narrow type wherever it is cast to that type afterwards."""
@@ -120,7 +120,7 @@ class _Movement:
         )
 
     def _move_narrow(self, operation: IrOperation) -> list[IrValue]:
-        """Move in the narrow type. Returns the operands that are no longer read."""
+        """Move data in the narrow type. Return the operands that are no longer read."""
         result, replaced = operation.results[0], []
         wide, origin = result.type, self.origins[result]
         for index in data_operands(operation):
@@ -153,7 +153,7 @@ def _data(operation: IrOperation) -> list[IrValue]:
 
 
 def _represents(element: str, value: float) -> bool:
-    """Return whether a number, including the sign of zero, survives a cast to this element type."""
+    """Return whether a number, including the sign of zero, survives a cast to an element type."""
     number = np.asarray(value)
     with np.errstate(all="ignore"):
         cast = number.astype(numpy_dtype(element)).astype(number.dtype)
@@ -161,12 +161,12 @@ def _represents(element: str, value: float) -> bool:
 
 
 def _splat(type_: IrType, number: Any, before: IrOperation) -> IrValue:
-    """A constant in which every element is this number."""
+    """A constant in which every element equals `number`."""
     kinds, element = ir(), type_.element_type
     with building(before.context):
         if str(element).startswith(("i", "ui")):
-            one = kinds.IntegerAttr.get(element, int(number))
+            scalar = kinds.IntegerAttr.get(element, int(number))
         else:
-            one = kinds.FloatAttr.get(element, float(number))
-        value = kinds.DenseElementsAttr.get_splat(type_, one)
+            scalar = kinds.FloatAttr.get(element, float(number))
+        value = kinds.DenseElementsAttr.get_splat(type_, scalar)
     return inserted(before, _CONSTANT, type_, value=value)

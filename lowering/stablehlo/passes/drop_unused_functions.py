@@ -12,7 +12,7 @@ def drop_unused_functions(module: IrModule) -> None:
     """Remove private functions that no public function reaches (MLIR's `symbol-dce`).
 
     Raises:
-      UnsupportedOperationError: all functions are private, so that nothing would be left.
+      UnsupportedOperationError: all functions are private, so that no function would remain.
     """
     defined = functions(module).values()
     if defined and all(map(is_private, defined)):

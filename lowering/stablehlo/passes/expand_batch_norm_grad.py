@@ -27,7 +27,7 @@ def expand_batch_norm_grad(call: IrOperation) -> None:
     """Expand every `stablehlo.batch_norm_grad`.
 
     Raises:
-      UnsupportedOperationError: one has a dynamic shape.
+      UnsupportedOperationError: an operation has a dynamic shape.
     """
     full = call.operands[0].type
     if not full.has_static_shape:
@@ -38,20 +38,20 @@ def expand_batch_norm_grad(call: IrOperation) -> None:
 
 
 def over_features(x: Any, axis: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any], float]:
-    """A function that repeats a value for each feature in the shape of `x`, one that sums over the
-    other dimensions, and the number of values that it sums.
+    """A function that broadcasts one value per feature to the shape of `x`, a function that sums
+    over the other dimensions, and the number of values that are summed.
 
     Args:
         axis: the dimension of the features.
     """
-    others = [dim for dim in range(x.ndim) if dim != axis]
-    count = float(prod(x.shape[dim] for dim in others))
+    summed = [dim for dim in range(x.ndim) if dim != axis]
+    count = float(prod(x.shape[dim] for dim in summed))
 
     def full(row: Any) -> Any:
         return lax.broadcast_in_dim(row, x.shape, (axis,))
 
     def total(array: Any) -> Any:
-        return lax.reduce(array, array.dtype.type(0), lax.add, others)
+        return lax.reduce(array, array.dtype.type(0), lax.add, summed)
 
     return full, total, count
 
@@ -59,12 +59,12 @@ def over_features(x: Any, axis: int) -> tuple[Callable[[Any], Any], Callable[[An
 def gradients(
     axis: int, epsilon: float, x: Any, scale: Any, mean: Any, variance: Any, grad: Any
 ) -> tuple[Any, Any, Any]:
-    """The gradients of operand, scale and offset. The same expansion as in XLA."""
+    """The gradients of operand, scale and offset, expanded as in XLA."""
     full, total, count = over_features(x, axis)
     centered = x - full(mean)
     shifted = variance + epsilon
     inverse = lax.rsqrt(shifted)
-    products, of_offset = total(grad * centered), total(grad)
+    products, offset_gradient = total(grad * centered), total(grad)
     factor = scale * inverse / count
-    rest = grad * count - full(of_offset) - centered * full(products / shifted)
-    return rest * full(factor), products * inverse, of_offset
+    scaled = grad * count - full(offset_gradient) - centered * full(products / shifted)
+    return scaled * full(factor), products * inverse, offset_gradient

@@ -1,4 +1,4 @@
-"""expand_scatter_additions: replace scatters that compute by comparisons and sums.
+"""expand_scatter_additions: replace scatters that combine numbers by comparisons and sums.
 
     scatter(%x: tensor<10x16xf32>, %i: tensor<24xi64>, %u: tensor<24x16xf32>) applies add
     =>
@@ -7,11 +7,11 @@
 
 LiteRT 2.3 converts such a scatter, and its runtime refuses it. There are three forms, by size:
 
-- few elements: select updates by row, and reduce them; for all combinations and types;
+- few elements: select updates by row, and reduce them, for all combinations and types;
 - sums of floats, no more rows than updates: a product with a matrix of ones and zeros, of the
   size [rows, updates];
 - sums of floats, more rows than updates: each update becomes the sum of all updates of its row, by
-  a product with a matrix of [updates, updates]; then a scatter replaces rows, which LiteRT has.
+  a product with a matrix of [updates, updates]; then a scatter, which LiteRT has, replaces rows.
 
 Sums add up in another order than in a loop over the updates. In a product, an infinity or NaN in an
 update becomes NaN in its column of all rows.
@@ -29,16 +29,16 @@ from ..scatters import OPERATION, RowScatter
 from .expansion import expands
 
 FEW = 2**16
-"""Rows times updates times width, up to which updates are selected and reduced."""
+"""The largest product of rows, updates and width for which updates are selected and reduced."""
 MANY = 2**28
-"""Elements of a matrix that are too many: 1 GiB of f32."""
+"""The largest number of elements of a matrix: 1 GiB of f32."""
 _FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}
-"""The types in which products add up, by element type."""
+"""The accumulator types of products, by element type."""
 
 
 @expands(OPERATION)
 def expand_scatter_additions(scatter: IrOperation) -> Callable[..., Any] | None:
-    """Expand every scatter of whole rows that adds, or combines numbers in another way.
+    """Expand every scatter of whole rows that adds or otherwise combines numbers.
 
     Scatters with several operands, dynamic shapes, ui64 indices or shardings stay, and so do
     scatters that are too large for every form.
@@ -50,7 +50,7 @@ def expand_scatter_additions(scatter: IrOperation) -> Callable[..., Any] | None:
 
 
 Form = Callable[[RowScatter, Any, Any, Any], Any]
-"""Returns the new rows, of the scatter, and of its rows, places and updates."""
+"""A function from a scatter, its rows, the positions of updates, and updates to the new rows."""
 
 
 def _form(scatter: RowScatter) -> Form | None:
@@ -67,44 +67,44 @@ def _form(scatter: RowScatter) -> Form | None:
     return _by_row if scatter.rows <= scatter.count else _by_update
 
 
-def _selected(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
+def _selected(scatter: RowScatter, rows: Any, positions: Any, updates: Any) -> Any:
     neutral = neutral_element(scatter.combination, scatter.element)
     combine = getattr(lax, IN_JAX[scatter.combination])
     sizes = (*rows.shape[:1], *updates.shape)
-    is_of_row = lax.broadcast_in_dim(_is_of_row(rows, places), sizes, (0, 1))
+    matches = lax.broadcast_in_dim(_matches_row(rows, positions), sizes, (0, 1))
     every = lax.broadcast_in_dim(updates, sizes, (1, 2))
-    chosen = lax.select(is_of_row, every, lax.full(sizes, neutral))
-    # JAX's own sums start from 0.0, and this one from -0.0.
+    chosen = lax.select(matches, every, lax.full(sizes, neutral))
+    # JAX's own sums start from 0.0; this sum starts from -0.0.
     return combine(rows, lax.reduce(chosen, neutral, lambda a, b: combine(a, b), (1,)))
 
 
-def _by_row(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
-    return rows + _sums(scatter, _is_of_row(rows, places), updates)
+def _by_row(scatter: RowScatter, rows: Any, positions: Any, updates: Any) -> Any:
+    return rows + _sums(scatter, _matches_row(rows, positions), updates)
 
 
-def _by_update(scatter: RowScatter, rows: Any, places: Any, updates: Any) -> Any:
+def _by_update(scatter: RowScatter, rows: Any, positions: Any, updates: Any) -> Any:
     pairs = (scatter.count, scatter.count)
-    own, other = (lax.broadcast_in_dim(places, pairs, (dim,)) for dim in (0, 1))
-    sums = _sums(scatter, lax.eq(own, other), updates)
-    at = places.reshape(scatter.count, 1)
+    left, right = (lax.broadcast_in_dim(positions, pairs, (dim,)) for dim in (0, 1))
+    sums = _sums(scatter, lax.eq(left, right), updates)
+    at = positions.reshape(scatter.count, 1)
     numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
     before = lax.gather(rows, at, numbers, (1, scatter.width), mode="promise_in_bounds")
-    # Places that are outside are dropped.
+    # Updates at positions outside of the rows are dropped.
     return lax.scatter(
         rows, at, before + sums, lax.ScatterDimensionNumbers((1,), (0,), (0,)), mode="drop"
     )
 
 
-def _is_of_row(rows: Any, places: Any) -> Any:
-    """For each row, which updates are of it."""
-    pairs = (*rows.shape[:1], *places.shape)
+def _matches_row(rows: Any, positions: Any) -> Any:
+    """For each row, booleans that select its updates."""
+    pairs = (*rows.shape[:1], *positions.shape)
     row = lax.broadcasted_iota(np.int32, pairs, 0)
-    return lax.eq(row, lax.broadcast_in_dim(places, pairs, (1,)))
+    return lax.eq(row, lax.broadcast_in_dim(positions, pairs, (1,)))
 
 
 def _sums(scatter: RowScatter, is_added: Any, updates: Any) -> Any:
-    """For each row of booleans, the sum of the updates that it names."""
+    """For each row of booleans, the sum of the selected updates."""
     wide = numpy_dtype(_FLOATS[scatter.element])
     numbers = (((1,), (0,)), ((), ()))
-    ones, terms = is_added.astype(wide), updates.astype(wide)
-    return lax.dot_general(ones, terms, numbers, precision="highest").astype(updates.dtype)
+    factors, terms = is_added.astype(wide), updates.astype(wide)
+    return lax.dot_general(factors, terms, numbers, precision="highest").astype(updates.dtype)

@@ -2,10 +2,10 @@
 
     stablehlo.select_and_scatter  =>  slice, compare, select, pad, add
 
-IREE 3.13 refuses padded and overlapping windows (every ResNet's stem), and LiteRT 2.3 all of them.
+IREE 3.13 refuses padded and overlapping windows (every ResNet's stem), and LiteRT 2.3 all windows.
 The bits are those of StableHLO's definition, also for equal elements and NaN: a window's elements
-are compared in their order, and an element adds up what windows give it in the order of the
-windows. XLA's own differ for some uneven windows with equal elements.
+are compared in their order, and an element adds up the gradients of windows in the order of the
+windows. XLA's own bits differ for some uneven windows with equal elements.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import attributes, direction_of
+from ..bindings import attributes, comparison_direction
 from ..combinations import combination, only_operation
 from ..errors import UnsupportedOperationError
 from ..in_place import rewrites
@@ -31,7 +31,7 @@ def expand_select_and_scatter(call: IrOperation) -> None:
     Operations that compare floats in total order stay.
 
     Raises:
-        UnsupportedOperationError: one has a dynamic shape.
+        UnsupportedOperationError: an operation has a dynamic shape.
     """
     windows = _windows(call)
     if windows is not None:
@@ -47,7 +47,7 @@ class _Windows:
     low: list[int]
     high: list[int]
     comparison: str
-    """The comparison that keeps the element that was selected so far, as JAX calls it."""
+    """JAX's name of the comparison that keeps the element that was selected so far."""
 
     def gradient(self, x: Any, source: Any, init: Any) -> Any:
         """The gradient of the operand `x`, from the gradient of each window."""
@@ -55,54 +55,54 @@ class _Windows:
         padded = self._padded(x, zero)
         inside = self._padded(lax.full(x.shape, 1, np.int32), np.int32(0))
         selected = self._selected(padded, inside, source.shape)
-        # An element adds up from its first window, in which it comes last.
+        # An element is the last one in its first window, so the offsets are reversed.
         total = lax.broadcast(init, padded.shape)
         for number, offset in reversed([*enumerate(self._offsets)]):
             is_selected = lax.eq(selected, lax.full_like(selected, number))
             share = lax.select(is_selected, source, lax.full_like(source, 0))
             ends = self._ends(offset, source.shape)
-            places = zip(offset, padded.shape, ends, self.strides, strict=True)
-            around = [(start, size - end, stride - 1) for start, size, end, stride in places]
+            bounds = zip(offset, padded.shape, ends, self.strides, strict=True)
+            around = [(start, size - end, stride - 1) for start, size, end, stride in bounds]
             total = lax.add(total, lax.pad(share, zero, around))
         return lax.pad(total, zero, [(-a, -b, 0) for a, b in zip(self.low, self.high, strict=True)])
 
     def _selected(self, padded: Any, inside: Any, counts: Sequence[int]) -> Any:
-        """For each window, the number of the place of the selected element."""
+        """For each window, the number of the offset of the selected element."""
         compare = getattr(lax, self.comparison)
         best: Any = None
         for number, offset in enumerate(self._offsets):
             ends = self._ends(offset, counts)
             element = lax.slice(padded, offset, ends, self.strides)
-            place = lax.full(counts, number, np.int32)
+            position = lax.full(counts, number, np.int32)
             is_inside = lax.slice(inside, offset, ends, self.strides)
             is_inside = lax.ne(is_inside, lax.full_like(is_inside, 0))
             if best is None:
-                best, selected, is_known = element, place, is_inside
+                best, selected, has_best = element, position, is_inside
                 continue
             keep = compare(best, element)
             if any((*self.low, *self.high)):
-                keep = lax.bitwise_or(lax.bitwise_and(keep, is_known), lax.bitwise_not(is_inside))
-                is_known = lax.bitwise_or(is_known, is_inside)
+                keep = lax.bitwise_or(lax.bitwise_and(keep, has_best), lax.bitwise_not(is_inside))
+                has_best = lax.bitwise_or(has_best, is_inside)
             best = lax.select(keep, best, element)
-            selected = lax.select(keep, selected, place)
+            selected = lax.select(keep, selected, position)
         return selected
 
     @property
     def _offsets(self) -> list[tuple[int, ...]]:
-        """The places of a window's elements, in their order."""
+        """The offsets of a window's elements, in their order."""
         return list(product(*map(range, self.sizes)))
 
     def _ends(self, offset: Sequence[int], counts: Sequence[int]) -> list[int]:
-        """The ends of the slice of all elements at one place of their windows."""
-        places = zip(offset, counts, self.strides, strict=True)
-        return [start + (count - 1) * stride + 1 for start, count, stride in places]
+        """The ends of the slice of all elements at one offset in their windows."""
+        bounds = zip(offset, counts, self.strides, strict=True)
+        return [start + (count - 1) * stride + 1 for start, count, stride in bounds]
 
     def _padded(self, array: Any, value: Any) -> Any:
         return lax.pad(array, value, [(a, b, 0) for a, b in zip(self.low, self.high, strict=True)])
 
 
 def _windows(call: IrOperation) -> _Windows | None:
-    """The windows of the operation; None if it selects or adds in another way."""
+    """The windows of an operation; None if it selects or combines elements in another way."""
     full, source = call.operands[0].type, call.operands[1].type
     if not (full.has_static_shape and source.has_static_shape):
         raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
@@ -113,12 +113,12 @@ def _windows(call: IrOperation) -> _Windows | None:
     is_total = "TOTALORDER" in str(attributes(comparison).get("compare_type"))
     if is_total or list(comparison.operands) != list(select.blocks[0].arguments):
         return None
-    named, ones = attributes(call), [1] * full.rank
+    named, defaults = attributes(call), [1] * full.rank
     around = [int(size) for size in named.get("padding", [0] * (2 * full.rank))]
     return _Windows(
-        sizes=[int(size) for size in named.get("window_dimensions", ones)],
-        strides=[int(size) for size in named.get("window_strides", ones)],
+        sizes=[int(size) for size in named.get("window_dimensions", defaults)],
+        strides=[int(size) for size in named.get("window_strides", defaults)],
         low=around[::2],
         high=around[1::2],
-        comparison=direction_of(comparison).lower(),
+        comparison=comparison_direction(comparison).lower(),
     )

@@ -3,10 +3,10 @@
     triangular_solve(%a, %b) {left_side, lower}  =>  inverse(%a) %b
 
 IREE 3.13 and LiteRT 2.3 have no such operation, which the delta rules of language models need. The
-inverse is put together from those of its two diagonal blocks `A` and `C`, as
-[[A, 0], [B, C]] has the inverse [[A', 0], [-C' B A', C']], beginning with blocks of one element.
-All blocks of one size are one product (Higham, "Accuracy and Stability of Numerical Algorithms",
-2002, section 14.2, has the bounds of its error).
+inverse is assembled from the inverses of the two diagonal blocks `A` and `C`, as [[A, 0], [B, C]]
+has the inverse [[A', 0], [-C' B A', C']], beginning with blocks of one element. All blocks of one
+size are computed by one product (Higham, "Accuracy and Stability of Numerical Algorithms", 2002,
+section 14.2, has the bounds of its error).
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from ..ir_types import IrOperation
 from .expansion import expands
 
 _GREATEST = 512
-"""The size from which systems stay: the blocks of a matrix are that many slices."""
+"""The size up to which systems are expanded: the blocks of a matrix need as many slices."""
 
 
 @expands("stablehlo.triangular_solve")
 def expand_triangular_solves(solve: IrOperation) -> Callable[..., Any] | None:
-    """Expand systems of real numbers of up to 512 equations. Others stay, and so do those with
-    dynamic shapes or shardings."""
+    """Expand systems of real numbers of up to 512 equations. Other systems stay, and so do systems
+    with dynamic shapes or shardings."""
     kind = solve.operands[0].type
     if 0 in kind.shape or kind.shape[-1] > _GREATEST or "complex" in str(kind.element_type):
         return None
@@ -53,17 +53,17 @@ def _inverse(lower: Any, *, is_unit: bool) -> Any:
     import jax.numpy as jnp
 
     count, size = lower.shape[:2]
-    whole = 1 << (size - 1).bit_length()
+    rounded = 1 << (size - 1).bit_length()
     if is_unit:
-        blocks = jnp.ones((count, whole, 1, 1), lower.dtype)
+        blocks = jnp.ones((count, rounded, 1, 1), lower.dtype)
     else:
         diagonal = jnp.stack([lower[:, n, n] for n in range(size)], 1)
-        diagonal = jnp.pad(diagonal, ((0, 0), (0, whole - size)), constant_values=1)
+        diagonal = jnp.pad(diagonal, ((0, 0), (0, rounded - size)), constant_values=1)
         blocks = (1 / diagonal)[..., None, None]
-    padded = jnp.pad(lower, ((0, 0), (0, whole - size), (0, whole - size)))
+    padded = jnp.pad(lower, ((0, 0), (0, rounded - size), (0, rounded - size)))
     width = 1
-    while width < whole:
-        starts = range(0, whole, 2 * width)
+    while width < rounded:
+        starts = range(0, rounded, 2 * width)
         below = [padded[:, n + width : n + 2 * width, n : n + width] for n in starts]
         pairs = blocks.reshape(count, len(starts), 2, width, width)
         first, second = pairs[:, :, 0], pairs[:, :, 1]

@@ -7,7 +7,7 @@ An HLO function returns one value. torch_xla therefore prints a composite with s
     %1 = stablehlo.get_tuple_element %0[1]
 
 which no consumer supports. It becomes `%0:2 = stablehlo.composite "acme.topk" %x {…}`. Custom calls
-come from HLO in the same form, with notes that StableHLO cannot write to a portable artifact.
+come from HLO in the same form, with attributes that StableHLO cannot write to a portable artifact.
 """
 
 from ..bindings import attributes, building, find_operations, ir, made_by
@@ -19,7 +19,7 @@ from ..symbols import CUSTOM_CALL, body, callees_first, functions, update_type, 
 _GET = "stablehlo.get_tuple_element"
 _TUPLE = "stablehlo.tuple"
 _NOTES = ("result_tilings", "xla_shape")
-"""Attributes of a tuple of results, which say how HLO has it in memory."""
+"""Attributes of a tuple of results, which describe the layout of the tuple in HLO."""
 
 
 @in_place
@@ -33,7 +33,7 @@ def expand_tuples(module: IrModule) -> None:
     """
     by_name = functions(module)
     composites = uses(module.operation).composites
-    # Inner decompositions come first, because an outer one may return the tuple of a composite.
+    # Inner decompositions come first: an outer decomposition may return a composite's tuple.
     for name in callees_first(module):
         if name in composites and _expand_function(by_name[name]):
             for composite in composites[name]:
@@ -45,7 +45,7 @@ def expand_tuples(module: IrModule) -> None:
 
 
 def _unpack(module: IrModule) -> None:
-    """Take the elements of tuples from where they were packed."""
+    """Replace reads of packed tuples by the packed elements."""
     for getter in find_operations(module.operation, _GET):
         packed = made_by(getter.operands[0], _TUPLE)
         if packed is not None:
@@ -56,7 +56,7 @@ def _unpack(module: IrModule) -> None:
 
 
 def _expand_function(function: IrOperation) -> bool:
-    """Let a function return the elements of a tuple instead. Return whether there was a tuple."""
+    """Make a function return the elements of its tuple. Return whether it returned a tuple."""
     block = body(function)
     if block is None:
         return False
@@ -75,13 +75,13 @@ def _expand_function(function: IrOperation) -> bool:
 
 
 def _expand_call(call: IrOperation) -> None:
-    """Let a call return the elements of a tuple, which are packed again behind it."""
+    """Make a call return the elements of its tuple, and pack them again after the call."""
     packed = call.results[0]
     with building(call.context):
         tuple_ = ir().TupleType(packed.type)
         types = [tuple_.get_type(number) for number in range(tuple_.num_types)]
-    kept = {k: v for k, v in attributes(call).items() if k not in _NOTES}
-    expanded = created(call, call.name, types, call.operands, kept)
+    remaining = {k: v for k, v in attributes(call).items() if k not in _NOTES}
+    expanded = created(call, call.name, types, call.operands, remaining)
     again = inserted(call, _TUPLE, packed.type, *expanded.results)
     packed.replace_all_uses_with(again)
     call.erase()

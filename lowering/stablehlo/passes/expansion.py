@@ -1,4 +1,4 @@
-"""Operations as JAX functions of their operands, a step that several passes share.
+"""Operations as JAX functions of their operands: a step that several passes share.
 
 JAX lowers such a function to StableHLO, so that a pass is as short as its formula.
 """
@@ -22,7 +22,7 @@ def computed(before: IrOperation, function: Callable[..., Any], *values: IrValue
     """The results of a function of JAX arrays for values of static shapes.
 
     Args:
-        before: the operation before which they are computed.
+        before: the operation in front of which the results are computed.
 
     Raises:
         MissingJaxError: jax is not installed.
@@ -42,16 +42,16 @@ def computed(before: IrOperation, function: Callable[..., Any], *values: IrValue
 
 
 def expand(operation: IrOperation, function: Callable[..., Any]) -> None:
-    """Replace an operation by a function of JAX arrays, of its operands."""
+    """Replace an operation by a function of JAX arrays, applied to its operands."""
     replace_by(operation, *computed(operation, function, *operation.operands))
 
 
 def expands(
     *names: str,
 ) -> Callable[[Callable[[IrOperation], Callable[..., Any] | None]], InPlacePass[[]]]:
-    """A decorator that makes a pass of a function from an operation to the function of JAX arrays
-    in its place; None leaves the operation. Operations with dynamic shapes, quantized types or
-    shardings stay."""
+    """A decorator that makes a pass of a function. The function maps an operation to the function
+    of JAX arrays that replaces it, or to None to keep the operation. Operations with dynamic
+    shapes, quantized types or shardings stay."""
 
     def decorated(choose: Callable[[IrOperation], Callable[..., Any] | None]) -> InPlacePass[[]]:
         def rewrite(operation: IrOperation) -> None:

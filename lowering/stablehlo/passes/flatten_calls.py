@@ -28,7 +28,7 @@ _REMEDY = (
 
 @in_place
 def flatten_calls(module: IrModule, *, only: Container[str] | None = None) -> None:
-    """Inline every `func.call`, innermost first. With `only`, inline only calls of these functions.
+    """Inline every `func.call`, innermost first; with `only`, calls of those functions alone.
 
     Private functions that are no longer called are removed. Calls of a declaration, or of a
     function with several blocks, stay.
@@ -41,13 +41,13 @@ def flatten_calls(module: IrModule, *, only: Container[str] | None = None) -> No
     used = uses(module.operation)
     if not used.calls:
         return
-    kept = used.others | used.composites.keys()
+    referenced = used.others | used.composites.keys()
     chosen = {
         name
         for name in used.calls.keys() & by_name.keys()
         if (only is None or name in only) and body(by_name[name]) is not None
     }
-    removed = {name for name in chosen if is_private(by_name[name]) and name not in kept}
+    removed = {name for name in chosen if is_private(by_name[name]) and name not in referenced}
     if any(len(used.calls[name]) > 1 for name in chosen):
         check_copies(
             module,
@@ -62,6 +62,6 @@ def flatten_calls(module: IrModule, *, only: Container[str] | None = None) -> No
                 calls.append(last)
             for call in calls:
                 replace_by(call, *inlined(call, by_name[name].clone(ip=False), call.operands))
-            if name in removed:  # the body itself is moved
+            if name in removed:  # move the body instead of a copy
                 replace_by(last, *inlined(last, by_name[name], last.operands))
                 by_name[name].erase()

@@ -4,13 +4,13 @@
     =>
     %inside = %i is inside of 4x5
     %rows = reshape %x : tensor<20x3xf32>
-    %place = select(%inside, %i[:, 0] * 5 + %i[:, 1], 0) : tensor<7x1xi32>
-    scatter(%rows, %place, select(%inside, %u, -0.0)) applies add
+    %row = select(%inside, %i[:, 0] * 5 + %i[:, 1], 0) : tensor<7x1xi32>
+    scatter(%rows, %row, select(%inside, %u, -0.0)) applies add
 
-IREE 3.13 refuses scatters with several index dimensions and some with i64 indices, such as that of
-`index_put`. It writes outside of the memory for an index that is outside of the operand. So the
-update of such an index becomes one that changes nothing. Updates that replace elements go to a row
-that is added and cut off. The result has the same bits.
+IREE 3.13 refuses scatters with several index dimensions and some scatters with i64 indices, such as
+that of `index_put`. For an index outside of the operand, it writes outside of the buffer. So the
+update of such an index is replaced by an update without effect. Updates that replace elements go to
+a row that is added and cut off. The result has the same bits.
 """
 
 from functools import partial
@@ -43,13 +43,14 @@ def flatten_scatter_indices(scatter: IrOperation) -> None:
 
 
 def _flat(scatter: RowScatter, *operands: Any) -> tuple[Any, Any, Any]:
-    """The operands of the scatter of rows: as many rows, or one more, and no index is outside."""
-    rows, places, updates = scatter.split(*operands)
+    """The operands of the scatter of rows, with all indices inside, and perhaps one more row."""
+    rows, positions, updates = scatter.split(*operands)
     neutral = None
     if scatter.combination:
         neutral = neutral_element(scatter.combination, scatter.element)
-    is_outside = places == -1
-    safe = lax.select(is_outside, lax.full_like(places, scatter.rows * (neutral is None)), places)
+    is_outside = positions == -1
+    spare = lax.full_like(positions, scatter.rows * (neutral is None))
+    safe = lax.select(is_outside, spare, positions)
     at = safe.reshape(scatter.count, 1)
     if neutral is None:
         return lax.concatenate([rows, lax.slice_in_dim(rows, 0, 1)], 0), at, updates

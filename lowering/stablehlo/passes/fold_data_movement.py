@@ -1,4 +1,4 @@
-"""fold_data_movement: write several operations that move data as one.
+"""fold_data_movement: join several operations that move data into one operation.
 
     %0 = broadcast_in_dim %b, dims = [1] : 16 -> 1x16
     %1 = broadcast_in_dim %0, dims = [0, 1] : 1x16 -> 3x16   =>   broadcast_in_dim %b, dims = [1]
@@ -6,13 +6,13 @@
     %c = constant dense<0.5> : tensor<f32>
     %2 = broadcast_in_dim %c, dims = [] : -> 3x16            =>   constant dense<0.5> : 3x16
 
-A tracer writes every Python number as a constant that it broadcasts, and reshapes what it has
-reshaped. Every bit of the results stays.
+A tracer writes every Python number as a constant that it broadcasts, and reshapes values that it
+has reshaped. The results have the same bits.
 """
 
 from collections.abc import Callable, Sequence
 
-from ..bindings import attributes, building, find_operations, ir, made_by, number_of
+from ..bindings import attributes, building, find_operations, ir, made_by, splat_number
 from ..data_movement import CONVERT
 from ..in_place import in_place
 from ..insertion import erase_unread, inserted
@@ -28,8 +28,8 @@ _MOVES = (*_FILLING, CONVERT)
 @in_place
 def fold_data_movement(module: IrModule) -> None:
     """Join broadcasts of broadcasts, reshapes of reshapes and transposes of transposes, fill
-    constants at once, and drop operations that change nothing: such an operation to its operand's
-    own type, and products by one.
+    constants at once, and drop operations without effect: data movement to the operand's own type,
+    and products by one.
 
     Operations of dynamic shape stay as they are.
     """
@@ -58,7 +58,7 @@ def _broadcast(operation: IrOperation) -> IrValue | None:
     inner = made_by(operand, _BROADCAST)
     if inner is not None:
         chosen = [dimensions[n] for n in _integers(inner, "broadcast_dimensions")]
-        return _made(operation, inner.operands[0], "broadcast_dimensions", chosen)
+        return _repeated(operation, inner.operands[0], "broadcast_dimensions", chosen)
     return None
 
 
@@ -69,19 +69,19 @@ def _reshape(operation: IrOperation) -> IrValue | None:
     source = inner.operands[0] if inner is not None and is_reshaped else operand
     if source.type == result.type:
         return source
-    return _made(operation, source) if is_reshaped else None
+    return _repeated(operation, source) if is_reshaped else None
 
 
 def _adds_ones(operation: IrOperation) -> bool:
     """Return whether a broadcast adds dimensions of size one and nothing else."""
     dimensions = _integers(operation, "broadcast_dimensions")
     before, after = operation.operands[0].type.shape, operation.results[0].type.shape
-    kept = list(after)
+    remaining = list(after)
     for dimension in sorted(set(range(len(after))) - set(dimensions), reverse=True):
         if after[dimension] != 1:
             return False
-        del kept[dimension]
-    return dimensions == sorted(dimensions) and kept == list(before)
+        del remaining[dimension]
+    return dimensions == sorted(dimensions) and remaining == list(before)
 
 
 def _transpose(operation: IrOperation) -> IrValue | None:
@@ -94,7 +94,7 @@ def _transpose(operation: IrOperation) -> IrValue | None:
         permutation = [_integers(inner, "permutation")[n] for n in permutation]
     if permutation == sorted(permutation):
         return source
-    return None if source is operand else _made(operation, source, "permutation", permutation)
+    return None if source is operand else _repeated(operation, source, "permutation", permutation)
 
 
 def _convert(operation: IrOperation) -> IrValue | None:
@@ -103,9 +103,9 @@ def _convert(operation: IrOperation) -> IrValue | None:
 
 
 def _multiply(operation: IrOperation) -> IrValue | None:
-    for one, other in (operation.operands, reversed(list(operation.operands))):
-        if number_of(one) == 1:
-            return other
+    for factor, value in (operation.operands, reversed(list(operation.operands))):
+        if splat_number(factor) == 1:
+            return value
     return None
 
 
@@ -123,8 +123,8 @@ def _integers(operation: IrOperation, name: str) -> list[int]:
 
 
 def _filled(operation: IrOperation) -> IrValue | None:
-    """A constant of the result's type that has the only number of the operand that is moved; None
-    if the operand is another value. Bindings lack complex splats."""
+    """A constant of the result's type, if the operand is a splat constant; None otherwise. Bindings
+    lack complex splats."""
     type_ = operation.results[0].type
     constant = made_by(operation.operands[0], _CONSTANT)
     if operation.name not in _FILLING or constant is None or "complex" in str(type_):
@@ -136,9 +136,9 @@ def _filled(operation: IrOperation) -> IrValue | None:
     return inserted(operation, _CONSTANT, type_, value=value)
 
 
-def _made(
+def _repeated(
     operation: IrOperation, operand: IrValue, name: str = "", numbers: Sequence[int] = ()
 ) -> IrValue:
-    """The result of such an operation of another operand."""
+    """The result of the same operation on another operand."""
     written = {name: ir().DenseI64ArrayAttr.get(list(numbers))} if name else {}
     return inserted(operation, operation.name, operation.results[0].type, operand, **written)

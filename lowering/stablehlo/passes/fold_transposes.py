@@ -1,11 +1,11 @@
-"""fold_transposes: let products with a vector read a transposed matrix as it lies in memory.
+"""fold_transposes: let products with a vector read a transposed matrix in its order in memory.
 
     %0 = transpose %w, dims = [1, 0]
     dot_general %x, %0, contracting_dims = [1] x [0]   =>   dot_general %x, %w, [1] x [1]
 
-Here %x is 1x512, as where a language model decodes one token. XLA:CPU (jaxlib 0.10 to 0.12) would
-copy the transposed matrix first, which takes five times as long as the product. XLA folds larger
-products itself. The sums have another order.
+In this example %x is 1x512, as when a language model decodes one token. XLA:CPU (jaxlib 0.10 to
+0.12) would copy the transposed matrix first, which takes five times as long as the product. XLA
+folds larger products itself. The order of the sums changes.
 """
 
 from dataclasses import replace
@@ -32,8 +32,8 @@ _OPERANDS = {"left": 0, "right": 1}
 def fold_transposes(module: IrModule) -> None:
     """Fold the transpose of a matrix into each of its products with a vector.
 
-    Products of dynamic shape or with shardings stay, and those that would have another order of
-    dimensions.
+    Products of dynamic shape or with shardings stay, and so do products whose dimensions would be
+    in another order.
     """
     folded: list[IrValue] = []
     for product in find_operations(module.operation, PRODUCT):
@@ -43,7 +43,7 @@ def fold_transposes(module: IrModule) -> None:
 
 
 def has_vectors(module: IrModule) -> bool:
-    """Return whether an operand of a product is a vector, or several that are a batch."""
+    """Return whether an operand of a product is a vector or a batch of vectors."""
     return any(
         _is_vector(product, dot_dimensions(product), side)
         for product in find_operations(module.operation, PRODUCT)
@@ -54,7 +54,7 @@ def has_vectors(module: IrModule) -> bool:
 def _fold(product: IrOperation) -> list[IrValue]:
     """Fold the transposes of a product's operands, and return these operands."""
     folded = []
-    for side, other in (("left", "right"), ("right", "left")):
+    for side, opposite in (("left", "right"), ("right", "left")):
         numbers = dot_dimensions(product)
         operand = product.operands[_OPERANDS[side]]
         transpose = made_by(operand, TRANSPOSE)
@@ -62,7 +62,7 @@ def _fold(product: IrOperation) -> list[IrValue]:
             continue
         permutation = list(ir().DenseI64ArrayAttr(attributes(transpose)["permutation"]))
         free = [permutation[dim] for dim in _free(operand, numbers, side)]
-        if free != sorted(free) or not _is_vector(product, numbers, other):
+        if free != sorted(free) or not _is_vector(product, numbers, opposite):
             continue
         moved = {
             name: tuple(permutation[dim] for dim in getattr(numbers, name))
@@ -76,9 +76,9 @@ def _fold(product: IrOperation) -> list[IrValue]:
 
 
 def _free(operand: IrValue, numbers: DotDimensions, side: str) -> list[int]:
-    """The dimensions of an operand that are dimensions of the result, but for the batch."""
-    taken = {*getattr(numbers, f"{side}_batch"), *getattr(numbers, f"{side}_contracting")}
-    return [dim for dim in range(len(operand.type.shape)) if dim not in taken]
+    """The dimensions of an operand that are neither batch dimensions nor contracting dimensions."""
+    used = {*getattr(numbers, f"{side}_batch"), *getattr(numbers, f"{side}_contracting")}
+    return [dim for dim in range(len(operand.type.shape)) if dim not in used]
 
 
 def _is_vector(product: IrOperation, numbers: DotDimensions, side: str) -> bool:

@@ -20,7 +20,7 @@ _PASSES = (
 
 @in_place
 def from_quantized_types(module: IrModule) -> None:
-    """Expand operations on quantized types with the official passes, for consumers without these.
+    """Expand operations on quantized types with the official passes.
 
     Raises:
         VerificationError: the passes have no rule for an operation.

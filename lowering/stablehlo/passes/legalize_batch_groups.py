@@ -4,8 +4,8 @@
     =>
     convolution(reshape(transpose(reshape %x)) : tensor<2x8x8x9xf32>, %w), feature_group_count = 3
 
-These are gradients of the weights of convolutions in groups, such as depthwise ones. LiteRT 2.3
-computes them wrongly, without an error, or does not convert them.
+Such operations are gradients of the weights of grouped convolutions, such as depthwise
+convolutions. LiteRT 2.3 computes wrong results, without an error, or does not convert them.
 """
 
 from ..convolutions import OPERATION, Convolution
@@ -17,7 +17,7 @@ from .expansion import computed
 
 @rewrites(OPERATION)
 def legalize_batch_groups(operation: IrOperation) -> None:
-    """Change every convolution with several groups of batches. Convolutions with dynamic shapes or
+    """Change every convolution with several batch groups. Convolutions with dynamic shapes or
     shardings stay."""
     parsed = Convolution.parse(operation)
     operand, groups = operation.operands[0], parsed.batch_groups
@@ -26,11 +26,11 @@ def legalize_batch_groups(operation: IrOperation) -> None:
     batch, feature = parsed.numbers.input_batch_dimension, parsed.numbers.input_feature_dimension
     sizes = [*operand.type.shape]
     split = [*sizes[:batch], groups, sizes[batch] // groups, *sizes[batch + 1 :]]
-    # Of the split tensor: the groups stand before the batches, and go before the features.
-    rest = [dim for dim in range(len(split)) if dim != batch]
+    # In the split tensor, the groups move from the batches to the front of the features.
+    remaining = [dim for dim in range(len(split)) if dim != batch]
     features = feature if feature < batch else feature + 1
-    place = rest.index(features)
-    order = [*rest[:place], batch, *rest[place:]]
+    position = remaining.index(features)
+    order = [*remaining[:position], batch, *remaining[position:]]
     sizes[batch], sizes[feature] = sizes[batch] // groups, sizes[feature] * groups
     (operation.operands[0],) = computed(
         operation, lambda x: x.reshape(split).transpose(order).reshape(sizes), operand

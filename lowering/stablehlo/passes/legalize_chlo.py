@@ -18,7 +18,7 @@ def legalize_chlo(module: IrModule, *, kept: Sequence[str] = ()) -> None:
         kept: names of operations with one operand and without attributes that stay, such as
             `chlo.erf`.
     """
-    # Meanwhile they are custom calls, which the official pass leaves alone.
+    # Kept operations become custom calls, which the official pass does not change.
     for operation in find_operations(module.operation, *kept):
         name = ir().StringAttr.get(operation.name, operation.context)
         replace_operation(operation, CUSTOM_CALL, {"call_target_name": name})

@@ -3,12 +3,12 @@
     divide %x, %y of i64   =>  q, with rest = %x - remainder(%x, %y), and three times:
                                p = convert(round(f32(rest) / f32(%y))), q += p, rest -= p * %y
     divide %x, %y of ui32  =>  the same in i64
-    divide %x, %y of i8    =>  a division of i32; so for ui8, i16 and ui16
+    divide %x, %y of i8    =>  a division of i32; also for ui8, i16 and ui16
 
-LiteRT 2.3 divides integers of i32 alone. Models with experts divide the numbers of their tokens'
+LiteRT 2.3 divides only i32 integers. Mixture-of-experts models divide the numbers of their tokens'
 choices. The quotient of i64 is exact: `rest` is a multiple of the divisor, and each step leaves
-less than a millionth of it, so that the third rounds a number that f32 has to the nearest integer.
-Where a step leaves the range of i64, its product with the divisor does so too.
+less than a millionth of `rest`, so that the third step rounds an exact f32 number to the nearest
+integer. If a step leaves the range of i64, its product with the divisor does so too.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,7 @@
     custom_call @mhlo.topk(%0) {mhlo.attributes = {k = 4}} =>  chlo.top_k(%0, k = 4)
 
 XLA writes HLO operations that StableHLO lacks in this form, and only XLA reads them back. torch_xla
-2.9 was seen to write erf and topk. The others come from other versions of XLA.
+2.9 writes erf and topk. Other custom calls come from other versions of XLA.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def legalize_mhlo_custom_calls(module: IrModule) -> None:
     """Replace every `mhlo.*` custom call with the CHLO or StableHLO operations it represents.
 
     Raises:
-        UnsupportedOperationError: there is no rule for a custom call; the message names it.
+        UnsupportedOperationError: no rule exists for a custom call; the message names the call.
     """
     for call in find_operations(module.operation, CUSTOM_CALL):
         target = bindings.string_value(call.attributes["call_target_name"])
@@ -40,10 +40,10 @@ def legalize_mhlo_custom_calls(module: IrModule) -> None:
             continue
         rule = _RULES.get(target)
         if rule is None:
-            known = sorted(_RULES)
+            targets = sorted(_RULES)
             raise UnsupportedOperationError(
                 f"custom call @{target} in @{enclosing_function(call)} has no StableHLO or CHLO "
-                f"equivalent here{did_you_mean(target, known)}; known: {', '.join(known)}"
+                f"equivalent here{did_you_mean(target, targets)}; known: {', '.join(targets)}"
             )
         rule(call)
 
@@ -67,9 +67,9 @@ def _smallest_k(call: IrOperation) -> None:
     count = call.results[0].type.shape[-1]
 
     def smallest(x: Any) -> list[Any]:
-        places = lax.broadcasted_iota(index, x.shape, x.ndim - 1)
-        ordered = lax.sort((x, places), num_keys=1)
-        return [lax.slice_in_dim(each, 0, count, axis=x.ndim - 1) for each in ordered]
+        indices = lax.broadcasted_iota(index, x.shape, x.ndim - 1)
+        ordered = lax.sort((x, indices), num_keys=1)
+        return [lax.slice_in_dim(array, 0, count, axis=x.ndim - 1) for array in ordered]
 
     expand(call, smallest)
 

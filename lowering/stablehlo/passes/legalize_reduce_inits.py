@@ -3,9 +3,9 @@
     reduce(x init: -3.4e38) applies maximum  =>  maximum(reduce(x init: -inf), -3.4e38)
 
 torch_xla 2.9 starts `amax` and `amin` from the last finite number. LiteRT 2.3 has such a reduction
-only if it starts from infinity, or from the last integer; its converter leaves any other as
-STABLEHLO_REDUCE, which its runtime does not know. Both forms have the same bits, also for rows of
-infinities and of NaN.
+only if it starts from infinity, or from the last integer; its converter turns any other reduction
+into STABLEHLO_REDUCE, which its runtime does not have. Both forms have the same bits, also for rows
+of infinities and of NaN.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import attributes, number_of
+from ..bindings import attributes, splat_number
 from ..combinations import IN_JAX, combination, neutral_element
 from ..ir_types import IrOperation
 from .expansion import expands
@@ -23,7 +23,7 @@ OPERATION = "stablehlo.reduce"
 
 @expands(OPERATION)
 def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
-    """Change every maximum and minimum that starts from another number than the neutral one.
+    """Change every maximum and minimum that starts from another number than the neutral element.
     Reductions of booleans, from NaN, with a dynamic shape or with a sharding stay."""
     name = combination(reduction.regions[0])
     element = str(reduction.operands[0].type.element_type)
@@ -44,7 +44,7 @@ def legalize_reduce_inits(reduction: IrOperation) -> Callable[..., Any] | None:
 
 def _starts_from(reduction: IrOperation, neutral: Any) -> bool:
     """Return whether a reduction starts from a constant with the bits of a number, or from NaN."""
-    start = number_of(reduction.operands[1])
+    start = splat_number(reduction.operands[1])
     if start is None:
         return False
     bits = np.full((), start, neutral.dtype).tobytes()

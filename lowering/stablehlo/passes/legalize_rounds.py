@@ -3,8 +3,8 @@
     round_nearest_afz %x  =>  sign(%x) * (%down + (|%x| - %down >= 0.5)),
                                   with %down = floor(|%x|)
 
-LiteRT 2.3 has no such operation. JAX divides floats by `//` with it. Differences are exact, so that
-the result has the same bits, except for the sign of zero where `x` is -0.0.
+LiteRT 2.3 has no such operation. JAX's `//` of floats uses it. Differences are exact, so that the
+result has the same bits, except for the sign of zero where `x` is -0.0.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from .expansion import expands
 
 @expands("stablehlo.round_nearest_afz")
 def legalize_rounds(operation: IrOperation) -> Callable[..., Any] | None:
-    """Change every one, except those of f64. Those with dynamic shapes or shardings stay."""
+    """Change operations except of f64. Operations with dynamic shapes or shardings stay."""
     return None if str(operation.results[0].type.element_type) == "f64" else _rounded
 
 

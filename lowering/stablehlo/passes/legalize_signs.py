@@ -3,7 +3,7 @@
     abs %x   =>  maximum(%x, negate %x)
     sign %x  =>  maximum(minimum(%x, 1), -1)
 
-LiteRT 2.3 has neither of them for i64. They are in relative positions, as those of T5 and DeBERTa.
+LiteRT 2.3 has neither operation for i64. T5 and DeBERTa compute relative positions with them.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from .expansion import expands
 
 @expands("stablehlo.abs", "stablehlo.sign")
 def legalize_signs(operation: IrOperation) -> Callable[..., Any] | None:
-    """Change every absolute value and sign of i64. Those with dynamic shapes or shardings stay."""
+    """Change every `abs` and `sign` of i64. Operations with dynamic shapes or shardings stay."""
     if str(operation.operands[0].type.element_type) != "i64":
         return None
     if operation.name == "stablehlo.abs":

@@ -1,11 +1,11 @@
-"""multiply_bytes_as_f32: matrix products of bytes, with sums in i32, as products of f32.
+"""multiply_bytes_as_f32: compute matmuls of bytes, with sums in i32, as matmuls of f32.
 
     dot_general %x, %y : (4x8xi8, 8x2xi8) -> 4x2xi32
     =>
     convert(dot_general convert(%x), convert(%y) : (4x8xf32, 8x2xf32) -> 4x2xf32)
 
 LiteRT 2.3 has products of bytes only as parts of quantized operators. A sum of 1,024 products of
-bytes is a number of f32, so longer sums are made of parts, which are added in i32.
+bytes is exact in f32, so longer sums are split into parts, which are added in i32.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from ..ir_types import IrOperation
 from .expansion import expands
 
 _TERMS = 2**24 // 2**14
-"""How many products of bytes with signs f32 adds up without rounding."""
+"""The number of products of signed bytes whose sum f32 holds without rounding."""
 _BYTES = ("i8", "ui8")
 
 
@@ -42,8 +42,8 @@ def multiply_bytes_as_f32(product: IrOperation) -> Callable[..., Any] | None:
         for start in range(0, left.shape[-1], most):
             end = min(start + most, left.shape[-1])
             parts = (
-                lax.slice_in_dim(each, start, end, axis=-1).astype(np.float32)
-                for each in (left, right)
+                lax.slice_in_dim(operand, start, end, axis=-1).astype(np.float32)
+                for operand in (left, right)
             )
             product_of_floats = lax.dot_general(
                 *parts, (last, (left_batch, right_batch)), precision="highest"
@@ -58,8 +58,8 @@ def multiply_bytes_as_f32(product: IrOperation) -> Callable[..., Any] | None:
 def _with_terms_last(
     x: Any, contracting: Sequence[int], batch: Sequence[int]
 ) -> tuple[Any, Sequence[int]]:
-    """An operand whose contracting dimensions are one, the last, and where its batch dimensions
-    are then."""
-    others = [dim for dim in range(x.ndim) if dim not in contracting]
-    moved = lax.transpose(x, [*others, *contracting])
-    return moved.reshape(*moved.shape[: len(others)], -1), [others.index(dim) for dim in batch]
+    """Move the contracting dimensions of an operand to the end, joined into one. Also return the
+    new numbers of its batch dimensions."""
+    outer = [dim for dim in range(x.ndim) if dim not in contracting]
+    moved = lax.transpose(x, [*outer, *contracting])
+    return moved.reshape(*moved.shape[: len(outer)], -1), [outer.index(dim) for dim in batch]

@@ -4,8 +4,8 @@
 
 torch_xla 2.9 compares a tensor with a Python number in f64, as in `where(x > 0.3, …)`, and in
 smooth_l1 and huber loss. LiteRT 2.3 has no such comparisons. The constant is rounded down for
-`x > c` and `x <= c`, and up for `x < c` and `x >= c`, so that the result stays. f16 and bf16, of
-which LiteRT has no comparisons either, become f32.
+`x > c` and `x <= c`, and up for `x < c` and `x >= c`, so that the result is the same. f16 and bf16,
+which LiteRT does not compare either, become f32.
 """
 
 from math import ceil, floor, isfinite, nan
@@ -13,7 +13,7 @@ from typing import Any
 
 from composites.lazy_modules import np
 
-from ..bindings import attributes, direction_of, ir, made_by, number_of
+from ..bindings import attributes, comparison_direction, ir, made_by, splat_number
 from ..in_place import rewrites
 from ..insertion import attribute, constant, converted, erase_unread
 from ..ir_types import IrOperation, IrType, IrValue
@@ -23,31 +23,31 @@ _SWAPPED = {"GT": "LT", "LT": "GT", "GE": "LE", "LE": "GE", "EQ": "EQ", "NE": "N
 _DOWN, _UP = ("GT", "LE"), ("LT", "GE")
 _FLOATS = ("f32", "f16", "bf16")
 _EXACT = 2**53
-"""Integers up to this one are numbers of f64, and conversion keeps the order of others."""
+"""Integers up to this number are exact in f64. Conversion keeps the order of larger integers."""
 
 
 @rewrites("stablehlo.compare")
 def narrow_comparisons(comparison: IrOperation) -> None:
-    """Narrow every comparison in f64 of a converted value with a constant. Integers that are
-    compared for equality with a number that is not one stay, as do shardings."""
+    """Narrow every comparison in f64 of a converted value with a constant. Comparisons of integers
+    for equality with a fraction stay, and so do comparisons with shardings."""
     if str(attributes(comparison).get("compare_type")) == _TOTAL:
         return
     values = [_before_conversion(operand) for operand in comparison.operands]
     numbers = [_number(operand) for operand in comparison.operands]
-    for place, (value, number) in enumerate(zip(values, reversed(numbers), strict=True)):
+    for position, (value, number) in enumerate(zip(values, reversed(numbers), strict=True)):
         if value is None or number is None:
             continue
-        direction = direction_of(comparison)
+        direction = comparison_direction(comparison)
         element = str(value.type.element_type)
-        bound = _bound(_SWAPPED[direction] if place else direction, number, element)
+        bound = _bound(_SWAPPED[direction] if position else direction, number, element)
         if bound is None:
             continue
         is_float = element in _FLOATS
         f32 = ir().F32Type.get(comparison.context)
         narrow = converted(comparison, value, f32) if element in _FLOATS[1:] else value
         wide = [*comparison.operands]
-        comparison.operands[place] = narrow
-        comparison.operands[1 - place] = constant(comparison, narrow.type, bound)
+        comparison.operands[position] = narrow
+        comparison.operands[1 - position] = constant(comparison, narrow.type, bound)
         if "compare_type" in attributes(comparison):
             kind = "FLOAT" if is_float else "SIGNED"
             comparison.attributes["compare_type"] = attribute(
@@ -58,7 +58,7 @@ def narrow_comparisons(comparison: IrOperation) -> None:
 
 
 def _before_conversion(value: IrValue) -> IrValue | None:
-    """The value that is converted to f64, if its type is one that can be compared."""
+    """The value that is converted to f64, if its type can be compared."""
     owner = made_by(value, "stablehlo.convert")
     if owner is None or not _is_wide(value.type):
         return None
@@ -67,10 +67,10 @@ def _before_conversion(value: IrValue) -> IrValue | None:
 
 
 def _number(value: IrValue) -> float | None:
-    """The number of f64 that all elements of a value are."""
+    """The f64 number that all elements of a value equal."""
     broadcast = made_by(value, "stablehlo.broadcast_in_dim")
     value = value if broadcast is None else broadcast.operands[0]
-    return number_of(value) if _is_wide(value.type) else None
+    return splat_number(value) if _is_wide(value.type) else None
 
 
 def _is_wide(type_: IrType) -> bool:
@@ -78,19 +78,19 @@ def _is_wide(type_: IrType) -> bool:
 
 
 def _bound(direction: str, number: float, element: str) -> str | None:
-    """The constant to compare with in a type, as MLIR writes it; None if the type has none."""
+    """The constant to compare with, as MLIR text; None if the element type has no such constant."""
     if element in _FLOATS:
         return _float_bound(direction, number)
     if not isfinite(number) or abs(number) >= _EXACT:
         return None
-    whole = ceil(number) if direction in _UP else floor(number)
+    integer = ceil(number) if direction in _UP else floor(number)
     bits = int(element.removeprefix("i"))
-    is_known = direction in (*_UP, *_DOWN) or whole == number
-    return str(whole) if is_known and -(2 ** (bits - 1)) <= whole < 2 ** (bits - 1) else None
+    is_exact = direction in (*_UP, *_DOWN) or integer == number
+    return str(integer) if is_exact and -(2 ** (bits - 1)) <= integer < 2 ** (bits - 1) else None
 
 
 def _float_bound(direction: str, number: float) -> str:
-    """No number equals NaN, which stands for those that f32 does not have."""
+    """The constant in f32, as MLIR text: NaN, which equals no number, if f32 lacks `number`."""
     with np.errstate(over="ignore"):
         near: Any = np.float32(number)
     rounded = float(near)

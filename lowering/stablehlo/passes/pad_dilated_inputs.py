@@ -4,10 +4,10 @@
     =>
     convolution(pad %x, low = [1], high = [2], interior = [1], %w)
 
-These are gradients of convolutions with strides. LiteRT 2.3 computes them wrongly, without an
-error, where the padding of both sides differs, and refuses them for most other padding. It has
-those that are whole transposed convolutions: padded on both sides by the kernel's size less one.
-They stay. Elements are the sums of the same products.
+Such operations are gradients of convolutions with strides. LiteRT 2.3 computes wrong results,
+without an error, if the padding of both sides differs, and refuses most other padding. It supports
+full transposed convolutions, which are padded on both sides by the kernel's size less one. They
+stay. Elements are the sums of the same products.
 """
 
 from typing import Any
@@ -24,8 +24,8 @@ from .expansion import computed
 
 @rewrites(OPERATION)
 def pad_dilated_inputs(operation: IrOperation) -> None:
-    """Pad the inputs of convolutions with `lhs_dilation`. Whole transposed convolutions stay, and
-    those with dynamic shapes or shardings."""
+    """Pad the inputs of convolutions with `lhs_dilation`. Full transposed convolutions stay, and so
+    do convolutions with dynamic shapes or shardings."""
     parsed = Convolution.parse(operation)
     is_dilated = any(dilation > 1 for dilation in parsed.lhs_dilation)
     if not is_dilated or parsed.is_transposed or not operation.operands[0].type.has_static_shape:

@@ -2,9 +2,9 @@
 
     reduce(%x: tensor<4x5xi1>) applies and  =>  reduce(convert %x : tensor<4x5xi32>) applies minimum
 
-LiteRT 2.3 has reductions of booleans only in some forms; its converter leaves any other as
-STABLEHLO_REDUCE, which its runtime does not know. torch_xla 2.9 writes the result of `all` as a
-selection between true and false, so a region is recognized by its results.
+LiteRT 2.3 has reductions of booleans only in some forms; its converter turns any other reduction
+into STABLEHLO_REDUCE, which its runtime does not have. torch_xla 2.9 writes the result of `all` as
+a selection between true and false, so a region is recognized by its results.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from typing import Any
 
 from composites.lazy_modules import lax, np
 
-from ..bindings import attributes, number_of
+from ..bindings import attributes, splat_number
 from ..ir_types import IrOperation, IrValue
 from .expansion import expands
 
@@ -21,8 +21,8 @@ _TRUTH_TABLES: Mapping[tuple[bool, ...], tuple[str, int]] = {
     (False, False, False, True): ("min", 2**31 - 1),
     (False, True, True, True): ("max", -(2**31)),
 }
-"""Results for the operands 00, 01, 10 and 11: JAX's name of the operation on numbers, and its
-start."""
+"""JAX's name of the operation on numbers, and its start, by the results for the operands 00, 01, 10
+and 11."""
 _OPERATIONS: Mapping[str, Callable[..., bool]] = {
     "stablehlo.and": lambda a, b: a and b,
     "stablehlo.or": lambda a, b: a or b,
@@ -38,8 +38,8 @@ _OPERATIONS: Mapping[str, Callable[..., bool]] = {
 
 @expands("stablehlo.reduce")
 def reduce_booleans_as_i32(reduction: IrOperation) -> Callable[..., Any] | None:
-    """Change every reduction of booleans that says whether all or any are true. Reductions
-    of several operands, with dynamic shapes or with shardings stay."""
+    """Change every reduction of booleans that computes `all` or `any`. Reductions of several
+    operands, with dynamic shapes or with shardings stay."""
     element = str(reduction.operands[0].type.element_type)
     is_boolean = len(reduction.results) == 1 and element == "i1"
     row = _TRUTH_TABLES.get(truth_table(reduction) or ()) if is_boolean else None
@@ -57,27 +57,27 @@ def reduce_booleans_as_i32(reduction: IrOperation) -> Callable[..., Any] | None:
 
 
 def truth_table(reduction: IrOperation) -> tuple[bool, ...] | None:
-    """The results of the region for all pairs of booleans; None if it has an unknown operation."""
+    """The results of the region for all pairs of booleans; None for unknown operations."""
     block = reduction.regions[0].blocks[0]
     *operations, terminator = (operation.operation for operation in block.operations)
     results: list[bool] = []
     for pair in product((False, True), repeat=2):
-        known = dict(zip(block.arguments, pair, strict=True))
+        computed = dict(zip(block.arguments, pair, strict=True))
         for operation in operations:
-            values = [_value(operand, known) for operand in operation.operands]
+            values = [_value(operand, computed) for operand in operation.operands]
             compute = _OPERATIONS.get(operation.name)
             if compute is None or None in values or len(operation.results) != 1:
                 return None
-            known[operation.results[0]] = compute(*values)
-        (result,) = (_value(operand, known) for operand in terminator.operands)
+            computed[operation.results[0]] = compute(*values)
+        (result,) = (_value(operand, computed) for operand in terminator.operands)
         if result is None:
             return None
         results.append(result)
     return tuple(results)
 
 
-def _value(value: IrValue, known: Mapping[IrValue, bool]) -> bool | None:
-    if value in known:
-        return known[value]
-    number = number_of(value)
+def _value(value: IrValue, computed: Mapping[IrValue, bool]) -> bool | None:
+    if value in computed:
+        return computed[value]
+    number = splat_number(value)
     return None if number is None else bool(number)

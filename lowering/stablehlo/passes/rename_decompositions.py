@@ -13,8 +13,8 @@ from ..symbols import Namer, decompositions, functions, rename, uses
 def rename_decompositions(module: IrModule) -> None:
     """Name each decomposition after its composite, in order of first use.
 
-    The functions are also moved after all others in that order. The text then depends only on what
-    the program does, and not on how it was built.
+    The functions are also moved behind all other functions, in the same order. The text then
+    depends only on the program's computation, and not on the way it was built.
     """
     by_name = functions(module)
     used = uses(module.operation)

@@ -1,4 +1,4 @@
-"""rename_module: name the module after the model that it was made from.
+"""rename_module: name the module after its model.
 
 module @IrToHlo  =>  module @BertForMaskedLM
 """
@@ -14,7 +14,7 @@ _NO_LETTER = re.compile(r"\W", re.ASCII)
 
 @in_place
 def rename_module(module: IrModule, *, name: str) -> None:
-    """Give the module a name. Characters that MLIR would have to quote become underscores."""
+    """Rename the module. Characters that MLIR would have to quote become underscores."""
     symbol = _NO_LETTER.sub("_", name)
     if not symbol or symbol[0].isdigit():
         symbol = f"_{symbol}"

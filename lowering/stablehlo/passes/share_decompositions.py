@@ -1,4 +1,4 @@
-"""share_decompositions: one function for each composite, shape, dtype and attributes.
+"""share_decompositions: keep one function for each composite, shape, dtype and attributes.
 
 composite "ptxla.gelu" %0 {@impl.2}          composite "ptxla.gelu" %0 {@impl.2}
 composite "ptxla.gelu" %1 {@impl.7}    =>    composite "ptxla.gelu" %1 {@impl.2}
@@ -22,14 +22,14 @@ _Key: TypeAlias = tuple[frozenset[Any], str]
 def share_decompositions(module: IrModule) -> None:
     """Merge decompositions with the same body that belong to equal composites.
 
-    Composites are equal if their names, versions, attributes and types are. Two different
-    composites that compute the same keep a function each. Decompositions inside decompositions are
-    merged first, so that functions that contain them can be equal as well.
+    Composites are equal if their names, versions, attributes and types are equal. Different
+    composites that compute the same keep separate functions. Decompositions inside decompositions
+    are merged first, so that functions that contain them can be equal as well.
     """
     by_name = functions(module)
     used = uses(module.operation)
     candidates = set(decompositions(module, used))
-    kept: dict[_Key, str] = {}
+    firsts: dict[_Key, str] = {}
     for name in callees_first(module):
         if name not in candidates:
             continue
@@ -37,7 +37,7 @@ def share_decompositions(module: IrModule) -> None:
         key = (frozenset(map(signature, users)), _text_without_name(name, by_name[name]))
         # The first function stays. Its users may be gone by the time a later function is compared,
         # because they were inside a duplicate. The users of the later function still exist.
-        first = kept.setdefault(key, name)
+        first = firsts.setdefault(key, name)
         if first != name:
             retarget(users, first)
             by_name[name].erase()

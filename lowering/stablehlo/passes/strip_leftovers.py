@@ -1,4 +1,4 @@
-"""strip_leftovers: remove notes of HLO on the module that have no meaning.
+"""strip_leftovers: remove attributes of HLO from the module that have no meaning.
 
 module @IrToHlo.99 attributes {mhlo.is_dynamic = false, ..}  =>  module @IrToHlo
 """
@@ -17,9 +17,9 @@ _EMPTY_ATTRIBUTES = {
     "mhlo.is_dynamic": "false",
     "mhlo.use_auto_spmd_partitioning": "false",
 }
-# jaxlib's converter notes the memory layout of inputs and outputs in these attributes.
+# jaxlib's converter writes the memory layout of inputs and outputs to these attributes.
 _ENTRY_LAYOUT = "mhlo.xla_entry_computation_"
-# XLA notes the memory layout that it chose for its own HLO in these attributes of some operations.
+# XLA writes the memory layout that it chose for its own HLO to these attributes of some operations.
 # They have no meaning in StableHLO, and the next compiler chooses its own layout.
 _LAYOUT_ATTRIBUTES = ("result_layout", "xla_shape")
 WITH_LAYOUT = (
@@ -31,7 +31,7 @@ _COUNTER = re.compile(r"\.\d+$")
 
 @in_place
 def strip_leftovers(module: IrModule) -> None:
-    """Drop empty `mhlo.*` module attributes, XLA's layout notes, and the counter in the name.
+    """Drop empty `mhlo.*` module attributes, XLA's layout attributes, and the counter in the name.
 
     Module attributes with a meaning, such as an input that aliases an output, stay.
     """
@@ -45,7 +45,7 @@ def strip_leftovers(module: IrModule) -> None:
 
 
 def strip_module_attributes(module: IrModule) -> None:
-    """Drop only the notes on the module itself."""
+    """Drop only the attributes of the module itself."""
     operation = module.operation
     for key, attribute in attributes(operation).items():
         if _EMPTY_ATTRIBUTES.get(key) == str(attribute) or key.startswith(_ENTRY_LAYOUT):
@@ -53,7 +53,7 @@ def strip_module_attributes(module: IrModule) -> None:
 
 
 def strip_layout(operation: IrOperation) -> None:
-    """Drop the notes about memory layout on an operation of `WITH_LAYOUT`."""
+    """Drop the memory layout attributes of an operation of `WITH_LAYOUT`."""
     for key in _LAYOUT_ATTRIBUTES:
         if key in operation.attributes:
             del operation.attributes[key]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from ..attributes import to_ffi
 from ..bindings import attributes, building, dictionary_items, ir
 from ..candidates import Candidate
-from ..composites import Signature, chosen, composite_name, composites_of, signature
+from ..composites import Signature, chosen, composite_name, find_composites, signature
 from ..errors import StableHLOError
 from ..insertion import replace_operation
 from ..ir_types import IrAttribute, IrOperation, IrType
@@ -45,22 +45,23 @@ def to_custom_call(
         ignored: attributes that the kernel ignores, by composite. They are left out.
 
     Raises:
-        UnknownCompositeError: the module has no composite of a given name.
-        CompositeVersionError: the module has another version of it than the given one.
-        AttributeConversionError: the FFI cannot decode one of the attributes.
-        StableHLOError: a target is empty, or has blanks in it.
+        UnknownCompositeError: the module has no composite of a name.
+        CompositeVersionError: the module has another version of the composite.
+        AttributeConversionError: the FFI cannot decode an attribute.
+        StableHLOError: a target is empty, or contains blanks.
     """
     for name, target in targets.items():
         _check_target(name, target)
-    calls = dict.fromkeys(map(signature, composites_of(module.ir)))
+    calls = dict.fromkeys(map(signature, find_composites(module.ir)))
     named = chosen(calls, targets, ignored)
-    return replace_calls(module, {call: Candidate(*each) for call, each in named.items()})
+    candidates = {call: Candidate(*arguments) for call, arguments in named.items()}
+    return replace_calls(module, candidates)
 
 
 def replace_calls(module: Module, candidates: Mapping[Signature, Candidate]) -> Module:
-    """`to_custom_call` with a target for each call. Functions are left out."""
+    """`to_custom_call` with a target for each call. Candidates that are functions are left out."""
     result = module.copy_ir()
-    for composite in composites_of(result):
+    for composite in find_composites(result):
         candidate = candidates.get(signature(composite))
         if candidate is not None and isinstance(candidate.kernel, str):
             _check_target(composite_name(composite), candidate.kernel)
@@ -69,7 +70,7 @@ def replace_calls(module: Module, candidates: Mapping[Signature, Candidate]) -> 
 
 
 def _check_target(name: str, target: str) -> None:
-    if target.split() != [target]:  # registry files refuse it too
+    if target.split() != [target]:  # registry files refuse such names too
         raise StableHLOError(
             f"{name}: {target!r} is not an FFI target; write a name without blanks, such as"
             " acme_gelu"
@@ -79,9 +80,9 @@ def _check_target(name: str, target: str) -> None:
 def _replace(composite: IrOperation, target: str, left_out: Collection[str]) -> None:
     kinds, name = ir(), composite_name(composite)
     attached = dictionary_items(attributes(composite).get("composite_attributes"))
-    kept = {key: value for key, value in attached.items() if key not in left_out}
+    remaining = {key: value for key, value in attached.items() if key not in left_out}
     with building(composite.context):
-        config = {key: to_ffi(value, f"{name}: {key}") for key, value in kept.items()}
+        config = {key: to_ffi(value, f"{name}: {key}") for key, value in remaining.items()}
         written = {
             "call_target_name": kinds.StringAttr.get(target),
             "api_version": kinds.IntegerAttr.get(kinds.IntegerType.get_signless(32), _TYPED_FFI),
@@ -93,7 +94,7 @@ def _replace(composite: IrOperation, target: str, left_out: Collection[str]) -> 
 
 
 def _row_major(types: Iterable[IrType]) -> IrAttribute:
-    """One layout for each type, with dimensions from the fastest-varying to the slowest."""
+    """One layout for each type, with dimensions from the fastest-varying to the slowest-varying."""
     ranks = [len(type_.shape) for type_ in types]
     layouts = (f"dense<{[*reversed(range(rank))]}> : tensor<{rank}xindex>" for rank in ranks)
     return ir().ArrayAttr.get([*map(ir().Attribute.parse, layouts)])

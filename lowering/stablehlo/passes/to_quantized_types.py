@@ -7,13 +7,13 @@
 %2 = stablehlo.bitcast_convert %1 : (tensor<4x!quant.uniform<i8:f32, 0.5:1>>) -> tensor<4xi8>
 
 A tensor that is quantized and dequantized with the same numbers has no integers in between.
-`from_quantized_types` goes back to arithmetic of floats.
+`from_quantized_types` reverts to arithmetic of floats.
 """
 
 import math
 
 from ..bindings import building, find_operations, ir, made_by
-from ..composites import composite_name, composites_of, signature
+from ..composites import composite_name, find_composites, signature
 from ..errors import UnsupportedOperationError
 from ..insertion import inserted, replace_by, resized
 from ..ir_types import IrOperation, IrType
@@ -27,16 +27,16 @@ _BITCAST = "stablehlo.bitcast_convert"
 def to_quantized_types(module: Module) -> Module:
     """Replace composites of PyTorch's `quantize_per_tensor` and `dequantize_per_tensor`.
 
-    Their scale and zero point are attributes; composites that have them as operands stay. StableHLO
-    divides by the scale, and PyTorch multiplies by its reciprocal, so that an integer can differ if
-    a number lies between two.
+    Scale and zero point must be attributes; composites that have them as operands stay. StableHLO
+    divides by the scale, and PyTorch multiplies by the reciprocal, so that an integer can differ if
+    a number lies between two integers.
 
     Raises:
         UnsupportedOperationError: the scale is not a positive number, or the zero point is not
             between the bounds.
     """
     result = module.copy_ir()
-    for composite in composites_of(result):
+    for composite in find_composites(result):
         name = composite_name(composite)
         if name == QUANTIZE:
             quantized = _quantized(composite, composite.results[0].type, composite.operands[0].type)
@@ -54,10 +54,10 @@ def to_quantized_types(module: Module) -> Module:
             continue
         replace_by(composite, value)
     for bitcast in find_operations(result.operation, _BITCAST):
-        # The tensor that integers come from, in place of another quantized one of its type.
-        made = made_by(bitcast.operands[0], _BITCAST)
-        if made is not None and made.operands[0].type == bitcast.results[0].type:
-            bitcast.results[0].replace_all_uses_with(made.operands[0])
+        # Read the quantized tensor that the integers come from, if it has the same type.
+        inner = made_by(bitcast.operands[0], _BITCAST)
+        if inner is not None and inner.operands[0].type == bitcast.results[0].type:
+            bitcast.results[0].replace_all_uses_with(inner.operands[0])
     for bitcast in reversed(find_operations(result.operation, _BITCAST)):
         if not list(bitcast.results[0].uses):
             bitcast.erase()

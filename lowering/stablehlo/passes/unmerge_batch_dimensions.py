@@ -1,4 +1,4 @@
-"""unmerge_batch_dimensions: keep the batch dimensions of products apart.
+"""unmerge_batch_dimensions: keep the batch dimensions of products separate.
 
     %0 = reshape %q : 2x4x16x8 -> 8x16x8       %2 = dot_general %q, %k,
     %1 = reshape %k : 2x4x8x16 -> 8x8x16   =>       batching_dims = [0, 1] x [0, 1]
@@ -9,7 +9,7 @@
 XLA's partitioners do not keep the sharding of a dimension that is merged after another one, such as
 the heads of attention, and gather such operands on every device. Exports of the frontend `fx` run
 this pass. For torch_xla, `lowering.emission` emits composites in this form, and the pass is for the
-operations between composites, and for programs of other origin.
+operations between composites, and for programs from other sources.
 """
 
 from collections.abc import Sequence
@@ -37,10 +37,9 @@ def unmerge_batch_dimensions(module: IrModule) -> None:
     """Give products of two operands that merge the same leading dimensions these dimensions as
     batch dimensions.
 
-    Between the merge and the product there may be casts, and transposes that leave the merged
-    dimension in its place. The numbers that are multiplied and added, and their order, stay. A
-    compiler may fuse the two forms in other ways, so that last bits differ. Products of dynamic
-    shape stay as they are.
+    Between the merge and the product there may be casts, and transposes that keep the merged
+    dimension first. The numbers that are multiplied and added, and their order, stay. A compiler
+    may fuse the two forms differently, so that last bits differ. Products of dynamic shape stay.
     """
     separation = _Separation()
     for operation in find_operations(module.operation, *_FOLLOWED):
@@ -49,7 +48,7 @@ def unmerge_batch_dimensions(module: IrModule) -> None:
 
 
 class _Separation:
-    """The values of a module whose first dimension merges others, and their forms without that."""
+    """The values of a module whose first dimension merges dimensions, and their unmerged forms."""
 
     def __init__(self) -> None:
         self._apart: dict[IrValue, IrValue] = {}
@@ -81,8 +80,8 @@ class _Separation:
         extra = len(source.type.shape) - len(result.type.shape)
         changed: dict[str, Any] = {}
         if operation.name == _TRANSPOSE:
-            rest = [int(place) + extra for place in attributes(operation)["permutation"]][1:]
-            changed["permutation"] = integers(operation, [*range(extra + 1), *rest])
+            trailing = [int(dim) + extra for dim in attributes(operation)["permutation"]][1:]
+            changed["permutation"] = integers(operation, [*range(extra + 1), *trailing])
         leading = source.type.shape[: extra + 1]
         self._apart[result] = self._new(operation, [source], leading, changed)
         self.replaced.append(result)
@@ -102,8 +101,8 @@ class _Separation:
         apart = DotDimensions(
             batch,
             batch,
-            tuple(place + extra for place in numbers.left_contracting),
-            tuple(place + extra for place in numbers.right_contracting),
+            tuple(dim + extra for dim in numbers.left_contracting),
+            tuple(dim + extra for dim in numbers.right_contracting),
         )
         result = operation.results[0]
         changed = {"dot_dimension_numbers": dot_dimensions_attribute(apart, operation.context)}
@@ -120,23 +119,23 @@ class _Separation:
         leading: Sequence[int],
         changed: dict[str, Any],
     ) -> IrValue:
-        """The result of an operation as another, before it, with more leading dimensions."""
+        """The result of a copy of an operation, in front of it, with more leading dimensions."""
         type_ = like.results[0].type
-        kept = {n: a for n, a in attributes(like).items() if n not in ("xla_shape", *changed)}
+        remaining = {n: a for n, a in attributes(like).items() if n not in ("xla_shape", *changed)}
         longer = resized(type_, [*leading, *type_.shape[1:]])
-        made = inserted(like, like.name, longer, *operands, **kept, **changed)
-        self.replaced.append(made)
-        return made
+        created = inserted(like, like.name, longer, *operands, **remaining, **changed)
+        self.replaced.append(created)
+        return created
 
 
 def merges(old: Sequence[int], new: Sequence[int]) -> bool:
-    """Return whether a reshape between these sizes merges leading dimensions, two of which are
-    larger than one."""
+    """Return whether a reshape from `old` to `new` sizes merges leading dimensions of which at
+    least two are larger than one."""
     extra = len(old) - len(new)
     if extra < 1 or not new:
         return False
-    leading, rest = old[: extra + 1], old[extra + 1 :]
-    return rest == new[1:] and prod(leading) == new[0] and sum(size > 1 for size in leading) > 1
+    leading, trailing = old[: extra + 1], old[extra + 1 :]
+    return trailing == new[1:] and prod(leading) == new[0] and sum(size > 1 for size in leading) > 1
 
 
 def _merges(before: IrType, after: IrType) -> bool:
@@ -145,7 +144,7 @@ def _merges(before: IrType, after: IrType) -> bool:
 
 
 def _leading(before: IrValue, merged: IrValue) -> list[int]:
-    """The dimensions that the first one of a merged value consists of."""
+    """The dimensions that the first dimension of a merged value consists of."""
     extra = len(before.type.shape) - len(merged.type.shape)
     return list(before.type.shape[: extra + 1])
 

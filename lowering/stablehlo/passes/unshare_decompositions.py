@@ -1,7 +1,7 @@
 """unshare_decompositions: give every composite call its own decomposition function.
 
-This is the opposite of share_decompositions. It is for consumers that group a composite's
-operations by the function that they came from.
+The opposite of share_decompositions, for consumers that group a composite's operations by the
+function that they came from.
 """
 
 from collections import deque
@@ -14,10 +14,10 @@ from ..symbols import COMPOSITE, Namer, functions, is_private, rename, retarget,
 
 @in_place
 def unshare_decompositions(module: IrModule) -> None:
-    """Clone decompositions until no two composites refer to the same one.
+    """Clone decompositions until no two composites share a decomposition.
 
     Raises:
-        SizeError: the decompositions use each other so often that too many would be made.
+        SizeError: the decompositions use each other so often that there would be too many copies.
         UnsupportedOperationError: functions refer to each other in a cycle.
     """
     check_copies(

@@ -7,10 +7,10 @@
     =>
     %3 = and %a, %b : tensor<4xi1>
 
-torch_xla 2.9 writes this for logic of booleans. LiteRT 2.3 has no `and` or comparisons of bytes.
+torch_xla 2.9 writes logic of booleans so. LiteRT 2.3 has no `and` or comparisons of bytes.
 """
 
-from ..bindings import attributes, direction_of, find_operations, number_of, splat_value
+from ..bindings import attributes, comparison_direction, find_operations, splat_number, splat_value
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type
 from ..in_place import in_place, is_sharded
 from ..insertion import (
@@ -32,30 +32,30 @@ _BYTES = ("ui8", "i8")
 
 @in_place
 def use_booleans(module: IrModule) -> None:
-    """Compare booleans where bytes made from them are compared for equality, with 0 or with each
-    other. Operations that nothing reads then are removed. Bytes with shardings stay."""
+    """Compare booleans where bytes made from them are compared for equality, with 0 or with other
+    such bytes. Operations that are no longer read are removed. Bytes with shardings stay."""
     booleans: dict[IrValue, IrValue] = {}
-    """The booleans that bytes were made from, computed where the bytes are."""
+    """The booleans that bytes were made from, by the bytes."""
     unread: list[IrValue] = []
     names = (COMPARISON, _CONSTANT, CONVERT, *_LOGIC, *_MOVES)
     for operation in find_operations(module.operation, *names):
         if operation.name == COMPARISON:
-            are_known = all(value in booleans for value in operation.operands)
-            is_equality = are_known and direction_of(operation) in ("EQ", "NE")
+            are_booleans = all(value in booleans for value in operation.operands)
+            is_equality = are_booleans and comparison_direction(operation) in ("EQ", "NE")
             if is_equality and not is_sharded(operation):
                 unread += operation.operands
                 _compare(operation, *map(booleans.__getitem__, operation.operands))
         elif element_type(operation.results[0]) in _BYTES and not is_sharded(operation):
-            made = _as_boolean(operation, booleans)
-            if made is not None:
-                booleans[operation.results[0]] = made
+            boolean = _as_boolean(operation, booleans)
+            if boolean is not None:
+                booleans[operation.results[0]] = boolean
     erase_unread([*unread, *booleans.values()], (*_LOGIC, *_MOVES, COMPARISON))
 
 
 def _compare(comparison: IrOperation, left: IrValue, right: IrValue) -> None:
-    """Put a comparison of booleans in the place of one of bytes; none where one is `NE false`."""
-    number, result = number_of(right), left
-    if direction_of(comparison) != "NE" or number is None or number:
+    """Replace a comparison of bytes by a comparison of booleans, or by `left` for `NE false`."""
+    number, result = splat_number(right), left
+    if comparison_direction(comparison) != "NE" or number is None or number:
         result = inserted(
             comparison,
             COMPARISON,
@@ -68,8 +68,8 @@ def _compare(comparison: IrOperation, left: IrValue, right: IrValue) -> None:
 
 
 def _as_boolean(owner: IrOperation, booleans: dict[IrValue, IrValue]) -> IrValue | None:
-    """The booleans that the results of an operation are made from; None if they are not all 0 or 1,
-    made of booleans."""
+    """The booleans that an operation's results are made from; None if the results are not bytes 0
+    and 1 made from booleans."""
     if owner.name == CONVERT:
         value = owner.operands[0]
         return value if element_type(value) == "i1" else None
@@ -78,12 +78,12 @@ def _as_boolean(owner: IrOperation, booleans: dict[IrValue, IrValue]) -> IrValue
         number = splat_value(owner)
         return constant(owner, type_, "true" if number else "false") if number in (0, 1) else None
     operands = [*owner.operands]
-    for place in [0, 1] if owner.name in _LOGIC else data_operands(owner):
-        if operands[place] not in booleans:
+    for index in [0, 1] if owner.name in _LOGIC else data_operands(owner):
+        if operands[index] not in booleans:
             return None
-        operands[place] = booleans[operands[place]]
-    if owner.name == "stablehlo.xor":  # LiteRT 2.3 has none of booleans
+        operands[index] = booleans[operands[index]]
+    if owner.name == "stablehlo.xor":  # LiteRT 2.3 has no xor of booleans
         unequal = attribute(owner, "#stablehlo<comparison_direction NE>")
         return inserted(owner, COMPARISON, type_, *operands, comparison_direction=unequal)
-    kept = {name: value for name, value in attributes(owner).items() if name != "xla_shape"}
-    return inserted(owner, owner.name, type_, *operands, **kept)
+    remaining = {name: value for name, value in attributes(owner).items() if name != "xla_shape"}
+    return inserted(owner, owner.name, type_, *operands, **remaining)

@@ -4,8 +4,8 @@
     =>
     convert(reduce_window(convert %x : tensor<2x16xi32>) applies add)
 
-These are sums of booleans and of small integers in their own type, such as `cumsum` of a mask.
-LiteRT 2.3 and IREE 3.13 refuse those of ui8. The result has the same bits: both wrap around.
+Such operations are sums of booleans and of small integers in their own type, such as `cumsum` of a
+mask. LiteRT 2.3 and IREE 3.13 refuse sums of ui8. The result has the same bits: both wrap around.
 """
 
 from ..combinations import only_operation
@@ -25,8 +25,8 @@ def widen_byte_sums(reduction: IrOperation) -> None:
     if element not in _BYTES or add is None or add.name != "stablehlo.add":
         return
     wide, result = integer_type(reduction, 32), reduction.results[0]
-    for place, operand in enumerate(reduction.operands):
-        reduction.operands[place] = converted(reduction, operand, wide)
+    for index, operand in enumerate(reduction.operands):
+        reduction.operands[index] = converted(reduction, operand, wide)
     narrow = converted(reduction, result, result.type.element_type)
     back = narrow.owner.operation
     back.move_after(reduction)

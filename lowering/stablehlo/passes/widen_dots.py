@@ -17,9 +17,8 @@ from ..ir_types import IrModule, IrOperation, IrValue
 _PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
 _BETWEEN = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim"})
 _BYTES = ("f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ")
-# The types in which narrow products are accumulated. Hardware does not accumulate them in f64, so
-# a cast to f64 says nothing about the product. For i1 the sum is a logical or, which has no wider
-# form.
+# The types in which narrow products are accumulated. Hardware does not accumulate them in f64, so a
+# cast to f64 does not concern the product. For i1 the sum is a logical or, which has no wider form.
 _ACCUMULATORS = {
     **dict.fromkeys((*_BYTES, "f16", "bf16"), "f32"),
     "i8": "i32",
@@ -35,12 +34,12 @@ def widen_dots(module: IrModule) -> None:
 
     Every use of the product, directly or through transpose, reshape and broadcast_in_dim, must be a
     cast to the type in which such products are accumulated: f32 for floats, i32 or ui32 for
-    integers. All these casts are removed. Results change by the rounding that no longer happens,
-    and for integers by the overflow. A product does not change
+    integers. All these casts are removed. Results change because the rounding, and for integers the
+    overflow, no longer happens. A product does not change
 
     - if anything else reads it, including the `return` of a function,
     - if the wide value is cast back, directly or after data movement: the narrow type is needed in
-      this case, and `drop_cast_roundtrips` removes the wide one,
+      this case, and `drop_cast_roundtrips` removes the wide type,
     - if it has an `algorithm`, which specifies the type of the accumulator.
     """
     cast_back = _cast_to(module)
@@ -63,7 +62,7 @@ def widen_dots(module: IrModule) -> None:
 
 def _readers(product: IrValue) -> tuple[list[IrValue], list[IrOperation]] | None:
     """The product with its transposed, reshaped or broadcast forms, and the conversions at the end
-    of every path; None if there is none, or if anything but a cast reads it."""
+    of every path; None if there is no conversion, or if another operation reads the product."""
     moved, casts = [product], []
     for value in moved:  # grows while it is read
         for user in users(value):

@@ -1,4 +1,4 @@
-"""widen_unsigned_comparisons: compare unsigned integers as signed ones that hold all of them.
+"""widen_unsigned_comparisons: compare unsigned integers as wider signed integers.
 
     compare LT, %x, %y : tensor<4xui32>  =>  compare LT, convert %x, convert %y : tensor<4xi64>
 
@@ -20,8 +20,8 @@ def widen_unsigned_comparisons(comparison: IrOperation) -> None:
     if width is None:
         return
     wide = integer_type(comparison, width)
-    for place, operand in enumerate(comparison.operands):
-        comparison.operands[place] = converted(comparison, operand, wide)
+    for index, operand in enumerate(comparison.operands):
+        comparison.operands[index] = converted(comparison, operand, wide)
     if "compare_type" in attributes(comparison):
         comparison.attributes["compare_type"] = attribute(
             comparison, "#stablehlo<comparison_type SIGNED>"

@@ -14,10 +14,10 @@ from composites.registry.operators import overload
 from composites.registry.samples import samples_of as named_samples
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.jax_entries.definition import Definition
-from lowering.sample_calls import adapted, bound, calls_of
+from lowering.sample_calls import adapted, bound, make_calls
 from lowering.stablehlo import Module
-from lowering.stablehlo.composites import composites_of, signature
-from lowering.verification.opinfo import samples_of
+from lowering.stablehlo.composites import find_composites, signature
+from lowering.verification.opinfo import make_samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ def calls(definition: Definition, dtype: torch.dtype, most: int) -> list[TorchCa
     torch_calls: list[TorchCall] = []
     named = named_samples(entry)
     if named is not None:
-        for arguments, keywords in calls_of(named, dtype, entry.qualified):
+        for arguments, keywords in make_calls(named, dtype, entry.qualified):
             torch_calls += _of_sample(definition, arguments, keywords)
     elif entry.op is not None and entry.adapt is None:
-        for sample in samples_of(entry.op, dtype, gradients=False):
+        for sample in make_samples(entry.op, dtype, gradients=False):
             torch_calls += _of_operator(definition, sample)
             if len(torch_calls) > 40 * most:
                 break
@@ -143,7 +143,7 @@ def signatures(text: str) -> list[str]:
     module = Module.parse(text)
     return sorted(
         str((s.name, s.version, str(s.attributes), s.operands, s.results))
-        for composite in composites_of(module.ir)
+        for composite in find_composites(module.ir)
         if "main" in str(composite.parent.attributes["sym_name"])
         for s in [signature(composite)]
     )
@@ -152,7 +152,7 @@ def signatures(text: str) -> list[str]:
 def composite_names(text: str) -> list[str]:
     """The names of a program's composites, sorted."""
     module = Module.parse(text)
-    return sorted(signature(c).name for c in composites_of(module.ir))
+    return sorted(signature(c).name for c in find_composites(module.ir))
 
 
 def bits(values: Any) -> list[Any]:
