@@ -58,8 +58,8 @@ def kernels_of(text: str) -> list[str]:
 
 @pytest.mark.parametrize("way", ["targets", pytest.param("bindings", marks=pytest.mark.slow)])
 def test_compare_finds_the_kernels_right(way: str, kernels: Any) -> None:
-    given = kernels.targets if way == "targets" else kernels.functions
-    comparison = stablehlo.compare(export_example("gpt2", "gradients").module, **{way: given})
+    chosen = kernels.targets if way == "targets" else kernels.functions
+    comparison = stablehlo.compare(export_example("gpt2", "gradients").module, **{way: chosen})
     assert comparison.problems == ()
     assert {row.call.name for row in comparison.calls} == set(kernels.targets)
     for row in comparison.calls:

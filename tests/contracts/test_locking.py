@@ -50,8 +50,8 @@ def test_the_builtin_lock_says_what_the_registry_says() -> None:
     """Without decompositions, which `composites lock --check` compares."""
     registry = builtin_registry()
     now = Lock(registry.namespace, {}, tuple(contracts(registry)))
-    found = changes(read_lock(LOCK), now)
-    wrong = [str(c) for c in found if c.verdict is not Effect.UNKNOWN]
+    differences = changes(read_lock(LOCK), now)
+    wrong = [str(c) for c in differences if c.verdict is not Effect.UNKNOWN]
     assert not wrong, "run: composites lock registry.yaml -o registry.lock\n" + "\n".join(wrong)
 
 
@@ -85,9 +85,9 @@ def test_entries_without_an_example_say_why(write: Callable[..., str]) -> None:
         "  gone: {function: 'no_such_package:f', operands: [x]}\n"
         "  cat: {op: aten::cat, attributes: {dim: dim}, example: {tensors: []}}\n"
     )
-    found = {c.composite: c.no_call for c in lock(file).contracts}
+    reasons = {c.composite: c.no_call for c in lock(file).contracts}
     no_guess = "no call of aten::native_layer_norm is easily guessed; give one with `example`"
-    assert found == {
+    assert reasons == {
         "umbra.norm": no_guess,
         "umbra.norm_backward": no_guess,
         "umbra.act": "torch.nn:GELU.forward is a method, and its object cannot be guessed",

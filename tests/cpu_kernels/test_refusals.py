@@ -166,8 +166,8 @@ CALLS = {
 def test_what_does_not_belong_together_is_refused() -> None:
     wrong = []
     for name, call in CALLS.items():
-        operands = [call.changed.get(number, given) for number, given in enumerate(call.operands)]
-        attributes = {key: call.changed.get(key, given) for key, given in call.attributes.items()}
+        operands = [call.changed.get(number, value) for number, value in enumerate(call.operands)]
+        attributes = {key: call.changed.get(key, value) for key, value in call.attributes.items()}
         function = partial(find_function(f"cpu_kernels.{call.kernel}"), **attributes)
         said = "nothing"
         try:

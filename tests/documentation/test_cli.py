@@ -92,7 +92,7 @@ def test_mistakes_in_arguments_have_exit_code_2() -> None:
         ["verify", "--dtypes", "f99"],
         ["export", "model.py:net", "-o", "out", "--mesh", "4"],
     ]
-    codes = {" ".join(each): invoke(*each).exit_code for each in wrong}
+    codes = {" ".join(arguments): invoke(*arguments).exit_code for arguments in wrong}
     assert set(codes.values()) == {2}, codes
 
 

@@ -161,10 +161,10 @@ def test_commands_and_options_exist() -> None:
 def test_files_that_are_mentioned_exist() -> None:
     folders = "composites|lowering|tests|examples|benchmarks|docs|src|\\.ci|\\.github"
     for page in PAGES:
-        others = files_of("tinychip") if page.name == "vendor-tutorial.md" else {}
+        tutorial = files_of("tinychip") if page.name == "vendor-tutorial.md" else {}
         text = page.read_text(encoding="utf-8")
         for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
-            assert path in others or (ROOT / path).exists(), f"{page.name}: {path}"
+            assert path in tutorial or (ROOT / path).exists(), f"{page.name}: {path}"
 
 
 def test_architecture_has_every_package_and_every_module_a_head() -> None:

@@ -32,12 +32,12 @@ def _body(*rows: Row, type_: str = "f32") -> Any:
 
 def _reached(body: Any) -> list[Any]:
     by_id = {item.id: item for item in body.instructions}
-    found, pending = [], [body.root_id]
+    reached, pending = [], [body.root_id]
     while pending:
         instruction = by_id[pending.pop()]
-        found.append(instruction)
+        reached.append(instruction)
         pending.extend(instruction.operand_ids)
-    return found
+    return reached
 
 
 SCORES = (

@@ -120,8 +120,8 @@ def test_results_are_those_of_pytorch(ops: Any) -> None:
     results = program.run(X.numpy())
     wrong = []
     for number, (name, call) in enumerate(CALLS.items()):
-        expected, found = call(X).numpy(), np.asarray(results[f"out:{number}"])
-        same = (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        if not same or not np.allclose(found, expected, rtol=1e-6, atol=0):
-            wrong.append((name, found, expected))
+        expected, actual = call(X).numpy(), np.asarray(results[f"out:{number}"])
+        same = (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+        if not same or not np.allclose(actual, expected, rtol=1e-6, atol=0):
+            wrong.append((name, actual, expected))
     assert not wrong

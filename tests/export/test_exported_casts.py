@@ -82,8 +82,8 @@ def carried(operation: IrOperation) -> list[IrValue]:
     """The operands whose elements an operation gives, cast or not."""
     if operation.name == CONVERT:
         return list(operation.operands)
-    places = data_operands(operation) if operation.name in DATA_MOVEMENT else []
-    return [operation.operands[index] for index in places]
+    indices = data_operands(operation) if operation.name in DATA_MOVEMENT else []
+    return [operation.operands[index] for index in indices]
 
 
 def in_bfloat16(product: IrOperation) -> bool:
@@ -115,6 +115,6 @@ def test_numbers_stay_within_the_rounding_of_bfloat16() -> None:
     assert want.keys() == got.keys()
     for output, expected in want.items():
         assert got[output].dtype == expected.dtype
-        one, other = got[output].astype(np.float64), expected.astype(np.float64)
+        actual, reference = got[output].astype(np.float64), expected.astype(np.float64)
         # XLA leaves out roundings of its own choice in both, so some bits of bfloat16 differ.
-        np.testing.assert_allclose(one, other, rtol=0, atol=2**-6 * np.abs(other).max())
+        np.testing.assert_allclose(actual, reference, rtol=0, atol=2**-6 * np.abs(reference).max())

@@ -54,11 +54,11 @@ def test_inputs_and_gradients_are_named_in_order_and_typed(model: Any) -> None:
             tensor = named[value.name]
             assert (value.shape, value.dtype) == (tuple(tensor.shape), DTYPES[tensor.dtype])
             assert value.updates is None
-    loss, *others = export_example(model.name, "gradients").outputs
+    loss, *outputs = export_example(model.name, "gradients").outputs
     assert (loss.name, loss.shape, loss.dtype) == ("loss", (), "f32")
     assert [
         (value.name.removeprefix("grad:"), value.shape, value.dtype, value.updates)
-        for value in others
+        for value in outputs
         if value.name.startswith("grad:")
     ] == [(name, tuple(p.shape), "f32", None) for name, p in model.module.named_parameters()]
 

@@ -228,10 +228,10 @@ def test_small_tensors_of_the_module_are_constants(x: torch.Tensor) -> None:
 
     module = Computed(results, offset=torch.tensor([1.0, 2.0, 3.0, 5.0]))
     program = composites.export(module, (x,))
-    found = program.run(program.module_weights(module) | {"arg:0": x})
+    outputs = program.run(program.module_weights(module) | {"arg:0": x})
     for name, expected in module(x).items():
         np.testing.assert_allclose(
-            found[f"out:{name}"], expected.detach().numpy(), rtol=1e-6, err_msg=name
+            outputs[f"out:{name}"], expected.detach().numpy(), rtol=1e-6, err_msg=name
         )
 
 

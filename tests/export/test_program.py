@@ -117,18 +117,18 @@ def test_values_that_no_state_dict_has(x: torch.Tensor, tmp_path: Path) -> None:
     for source in (module, graph):
         program = composites.export(source, (x,))
         program.save(tmp_path)
-        for each in (program, Program.load(tmp_path)):
-            step = each.compile("cpu")
+        for exported in (program, Program.load(tmp_path)):
+            step = exported.compile("cpu")
             for weights in (source, module.state_dict()):
-                found, _ = step(step.init(weights), x)
-                np.testing.assert_allclose(found["out:0"], expected, rtol=1e-5)
-            given = {f"param:{name}": value for name, value in module.state_dict().items()}
-            for weights in (given, each.module_weights(source)):
-                found = each.run(weights | {"arg:0": x})
-                np.testing.assert_allclose(found["out:0"], expected, rtol=1e-5)
-        one = step.init({**module.state_dict(), "scales": torch.ones(4, dtype=torch.bfloat16)})
+                outputs, _ = step(step.init(weights), x)
+                np.testing.assert_allclose(outputs["out:0"], expected, rtol=1e-5)
+            arrays = {f"param:{name}": value for name, value in module.state_dict().items()}
+            for weights in (arrays, exported.module_weights(source)):
+                outputs = exported.run(weights | {"arg:0": x})
+                np.testing.assert_allclose(outputs["out:0"], expected, rtol=1e-5)
+        state = step.init({**module.state_dict(), "scales": torch.ones(4, dtype=torch.bfloat16)})
         np.testing.assert_allclose(
-            step(one, x)[0]["out:0"], (module.linear(x) + module.offset).detach(), rtol=1e-5
+            step(state, x)[0]["out:0"], (module.linear(x) + module.offset).detach(), rtol=1e-5
         )
     meta = composites.export(Scaling().to("meta"), (x,)).compile("cpu")
     refused(partial(meta.init, module.state_dict()), "weights are missing: buffer:scales")
@@ -168,8 +168,8 @@ def test_a_manifest_that_cannot_be_read(folder: Path) -> None:
     content = json.loads(manifest.read_text())
     for text, message in (
         *(
-            (json.dumps(content | {"format": found}), f"has format {found!r}; this version reads")
-            for found in (4, True, 1.0, "2", None)
+            (json.dumps(content | {"format": number}), f"has format {number!r}; this version reads")
+            for number in (4, True, 1.0, "2", None)
         ),
         (json.dumps({"format": 2, "outputs": []}), "is damaged: inputs is missing"),
         ('{"format"', "is not JSON: EOF while parsing an object at line 1 column 9"),
@@ -211,8 +211,8 @@ def change(folder: Path, edit: Callable[[Any], object]) -> None:
 
 def edit(manifest: Any, line: str) -> None:
     """Do what a line says: `a/0/b = VALUE`, `a/b += VALUE` or `a/0/b is removed`."""
-    place, operation, value = re.fullmatch(r"(\S+) (=|\+=|is removed) ?(.*)", line).groups()  # type: ignore[union-attr]
-    *outer, last = (int(part) if part.isdigit() else part for part in place.split("/"))
+    path, operation, value = re.fullmatch(r"(\S+) (=|\+=|is removed) ?(.*)", line).groups()  # type: ignore[union-attr]
+    *outer, last = (int(part) if part.isdigit() else part for part in path.split("/"))
     for key in outer:
         manifest = manifest[key]
     match operation:

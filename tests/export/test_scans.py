@@ -75,13 +75,13 @@ def with_loss(module: nn.Module) -> nn.Module:
 
 def assert_computes_as(program: Program, plain: nn.Module, x: torch.Tensor, output: str) -> None:
     """Check that a program has PyTorch's numbers for the same computation without a scan."""
-    found = program.run(program.module_weights(plain) | {"arg:0": x})
+    results = program.run(program.module_weights(plain) | {"arg:0": x})
     expected = plain(x)
-    torch.testing.assert_close(torch.from_numpy(found[output].copy()), expected.detach())
+    torch.testing.assert_close(torch.from_numpy(results[output].copy()), expected.detach())
     if output == "loss":
         expected.backward()
         for name, parameter in plain.named_parameters():
-            gradient = torch.from_numpy(found[f"grad:{name}"].copy())
+            gradient = torch.from_numpy(results[f"grad:{name}"].copy())
             torch.testing.assert_close(gradient, parameter.grad, atol=1e-5, rtol=1e-4)
 
 

@@ -134,8 +134,8 @@ def test_a_checkpoint_has_the_same_bits(step: Step, model: Classifier, tmp_path:
         files = load_file(tmp_path / "one" / name), load_file(tmp_path / "two" / name)
         assert list(files[0]) == list(files[1])
         assert all(torch.equal(value, files[1][key]) for key, value in files[0].items())
-    one, two = (losses_of(step, each, 3)[0] for each in (state, again))
-    assert one == two
+    first, second = (losses_of(step, initial, 3)[0] for initial in (state, again))
+    assert first == second
     # The weight that the module has twice, and the one that the program never reads.
     saved = load_file(tmp_path / "two" / "model.safetensors")
     assert torch.equal(saved["first.weight"], saved["second.weight"])
@@ -190,9 +190,9 @@ def test_random_numbers_follow_from_the_seed(tmp_path: Path) -> None:
     model = Classifier(dropout=0.5)
     sgd = partial(torch.optim.SGD, lr=0.0)  # nothing but the random numbers differs
     step = composites.export(model, (X, LABELS), optimizer=sgd).compile()
-    one, two, other = (losses_of(step, step.init(model, seed=s), 4)[0] for s in (1, 1, -2))
-    assert one == two
-    assert len({*one, *other}) == 8
+    first, second, other = (losses_of(step, step.init(model, seed=s), 4)[0] for s in (1, 1, -2))
+    assert first == second
+    assert len({*first, *other}) == 8
     for seed, message in (
         (0.5, "seed must be an integer"),
         (2**63, f"signed 64-bit integer, not {2**63}"),
@@ -364,8 +364,8 @@ def fails(x: jax.Array, *, approximate: str) -> jax.Array:
 
 def test_kernels(inference: Program) -> None:
     step = inference.compile(kernels={"ptxla.gelu@1": gelu, "ptxla.softmax": twice})
-    found = {use.composite: (use.count, use.kernel, use.reason) for use in step.kernels}
-    assert found == {
+    uses = {use.composite: (use.count, use.kernel, use.reason) for use in step.kernels}
+    assert uses == {
         "ptxla.gelu": (1, "gelu", None),
         "ptxla.softmax": (1, None, "twice: the last dimension has a kernel elsewhere"),
     }
@@ -474,12 +474,12 @@ def test_without_torch_and_from_the_cache(
     step.save(state, tmp_path / "checkpoint")
     np.savez(tmp_path / "batch.npz", x=X.numpy(), labels=LABELS.numpy())
     expected, _ = losses_of(step, state, 1)
-    found = []
+    counts = []
     for _ in range(2):
         script = f"FOLDER = {str(tmp_path)!r}\n{CHILD}"
         finished = run_python(script, JAX_PLATFORMS="cpu", PJRT_DEVICE="CPU")
         loss, hits = json.loads(finished.succeeded().stdout.splitlines()[-1])
         assert loss == pytest.approx(expected[0], rel=1e-6)
-        found.append(hits)
-    assert found == [0, 1]
+        counts.append(hits)
+    assert counts == [0, 1]
     Classifier().load_state_dict(load_file(tmp_path / "next" / "model.safetensors"))

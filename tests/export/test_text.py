@@ -111,10 +111,10 @@ json.dump(facts, sys.stdout)
 @pytest.mark.process
 def test_every_process_writes_the_same_bytes() -> None:
     programs = [export_example("bert", kind) for kind in ("inference", "step")]
-    found = json.loads(run_python(SCRIPT, PYTHONHASHSEED="1").stdout)
-    assert found["hashes"] == [hashes(program) for program in programs]
-    assert found["string"] != hash("a string")  # of sets, another order
-    assert len({text for texts in found["hashes"] for text in texts}) == 6
+    report = json.loads(run_python(SCRIPT, PYTHONHASHSEED="1").stdout)
+    assert report["hashes"] == [hashes(program) for program in programs]
+    assert report["string"] != hash("a string")  # of sets, another order
+    assert len({text for texts in report["hashes"] for text in texts}) == 6
 
 
 def test_exporting_again_gives_the_same_text() -> None:

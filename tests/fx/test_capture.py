@@ -15,11 +15,11 @@ def agrees(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) ->
     """Check that a function gives PyTorch's numbers, and the same bits without composites."""
     module = Calling(function)
     expected = function(x.clone())
-    found = composites.export(module, (x,)).run(x)["out:0"]
+    actual = composites.export(module, (x,)).run(x)["out:0"]
     plain = composites.export(module, (x,), ops=[]).run(x)["out:0"]
-    np.testing.assert_allclose(found, expected.numpy(), rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(actual, expected.numpy(), rtol=2e-6, atol=2e-6)
     np.testing.assert_allclose(plain, expected.numpy(), rtol=2e-6, atol=2e-6)
-    assert str(found.dtype) == str(expected.numpy().dtype)
+    assert str(actual.dtype) == str(expected.numpy().dtype)
 
 
 def written_in_place(x: torch.Tensor) -> torch.Tensor:

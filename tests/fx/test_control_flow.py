@@ -85,8 +85,8 @@ def branch_of_closures(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
         z[0] = 3
         return {"a": y @ weight + z, "b": weight}
 
-    found = ops.cond(x.sum() > 0, true, lambda: {"a": y.sin(), "b": weight * 2})
-    return found["a"].sum() + found["b"] * y.mean()
+    results = ops.cond(x.sum() > 0, true, lambda: {"a": y.sin(), "b": weight * 2})
+    return results["a"].sum() + results["b"] * y.mean()
 
 
 def nested(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
@@ -223,11 +223,11 @@ def inside(program: Program, operation: str) -> set[str]:
 
 
 def test_composites_are_in_the_regions() -> None:
-    found = {
+    names = {
         "case": inside(composites.export(Layered(nested), (POSITIVE,)), "case"),
         "while": inside(composites.export(Layered(loop), (POSITIVE,)), "while"),
     }
-    assert found == {"case": {"ptxla.gelu"}, "while": {"ptxla.gelu"}}
+    assert names == {"case": {"ptxla.gelu"}, "while": {"ptxla.gelu"}}
     training = composites.export(Loss(Layered(recurrence)), (POSITIVE,), train=True)
     assert "ptxla.gelu_backward" in inside(training, "while")
 

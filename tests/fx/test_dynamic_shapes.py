@@ -72,10 +72,10 @@ def conv_net() -> Model:
 
 def tokens(b: int, s: int) -> Tensors:
     torch.manual_seed(b + s)
-    found = {name: torch.randint(1, 128, (b, s)) for name in ("input_ids", "labels")}
+    tensors = {name: torch.randint(1, 128, (b, s)) for name in ("input_ids", "labels")}
     mask = torch.ones(b, s, dtype=torch.int64)
     mask[0, -1] = 0
-    return found | {"attention_mask": mask}
+    return tensors | {"attention_mask": mask}
 
 
 def bert() -> Model:
@@ -179,13 +179,13 @@ def test_a_training_step() -> None:
     assert [v.name for v in program.outputs] == [v.name for v in fixed.outputs]
     for b, s in ((3, 7), (1, 9), (5, 2)):
         ids = torch.randint(0, 11, (b, s))
-        given = program.module_weights(module) | {"arg:0": ids}
+        inputs = program.module_weights(module) | {"arg:0": ids}
         other = copy.deepcopy(module)
         optimizer = sgd(other.parameters())
         loss = other(ids)
         loss.backward()
         optimizer.step()
-        results = program.run(given)
+        results = program.run(inputs)
         expected = {"loss": loss.detach()}
         for name, parameter in other.named_parameters():
             expected |= {f"grad:{name}": parameter.grad, f"param:{name}": parameter.detach()}
@@ -424,18 +424,18 @@ def test_sizes_that_a_program_does_not_have() -> None:
         ({"batch": 65}, "batch is 65, and this program is for 1 to 64; export it again"),
         ({"batch": "4"}, "the size of batch must be an integer, not '4'"),
     ):
-        given: dict[str, Any] = dict(sizes)
+        changed: dict[str, Any] = dict(sizes)
         with pytest.raises(ProgramError) as raised:
-            program.at(**given)
+            program.at(**changed)
         assert problem in str(raised.value)
-    known = model.at(3, 0).values(program)
+    values = model.at(3, 0).values(program)
     for x, problem in (
         (torch.ones(3, 9), "kwarg:x has shape (batch, 8), but its value has shape (3, 9)"),
         (torch.ones(8), "kwarg:x has shape (batch, 8), but its value has shape (8,)"),
         (torch.ones(99, 8), "batch is 99, and this program is for 1 to 64"),
     ):
         with pytest.raises(ProgramError) as raised:
-            program.run(known | {"kwarg:x": x})
+            program.run(values | {"kwarg:x": x})
         assert problem in str(raised.value)
     with pytest.raises(ProgramError, match=r"write program\.at\(batch=…\)\.compile\(\)"):
         program.compile()

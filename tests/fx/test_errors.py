@@ -99,10 +99,10 @@ def test_a_view_of_memory_of_unknown_order() -> None:
 
 def test_an_operator_of_a_backward_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a backward that PyTorch has in C++, an error would end the process at once."""
-    missing, known = torch.ops.aten.sigmoid_backward.default, capture._decompositions(True)
+    missing, table = torch.ops.aten.sigmoid_backward.default, capture._decompositions(True)
     monkeypatch.delitem(RULES, missing, raising=False)
-    others = {operator: function for operator, function in known.items() if operator != missing}
-    monkeypatch.setattr(capture, "_decompositions", lambda of_program: others)
+    remaining = {operator: function for operator, function in table.items() if operator != missing}
+    monkeypatch.setattr(capture, "_decompositions", lambda of_program: remaining)
     monkeypatch.setattr(torch_internals, "decomposition_of", lambda operator: None)
 
     for _ in range(2):

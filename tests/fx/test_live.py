@@ -56,8 +56,8 @@ def test_a_model_trains_as_in_eager_with_composites_and_their_bits() -> None:
         weights.append(list(model.parameters()))
     attention = "scaled_dot_product_attention"
     for name in ("layer_norm", "rms_norm", attention, "cross_entropy_loss", "gelu"):
-        known = f"ptxla.{name}"
-        assert after[known].calls > (before[known].calls if known in before else 0), name
+        key = f"ptxla.{name}"
+        assert after[key].calls > (before[key].calls if key in before else 0), name
     for plain, composed in zip(*weights, strict=True):
         assert torch.equal(plain, composed)
 
@@ -295,8 +295,8 @@ def views_of_results(x: Tensor) -> tuple[Tensor, ...]:
 
 def test_results_that_share_memory() -> None:
     results, expected = (f(torch.ones(32)) for f in (compiled(views_of_results), views_of_results))
-    for these in (results, expected):
-        these[0][2:9] = torch.arange(7.0)
+    for tensors in (results, expected):
+        tensors[0][2:9] = torch.arange(7.0)
     torch.testing.assert_close(results, expected)
 
 
@@ -924,5 +924,5 @@ def test_tensors_that_hold_others_are_what_they_hold() -> None:
     expected = model(x)
     result = compiled(model, fullgraph=True)(x)
     torch.testing.assert_close(result, expected)
-    of_eager, found = (torch.autograd.grad(y.square().sum(), x)[0] for y in (expected, result))
-    torch.testing.assert_close(found, of_eager)
+    eager, actual = (torch.autograd.grad(y.square().sum(), x)[0] for y in (expected, result))
+    torch.testing.assert_close(actual, eager)

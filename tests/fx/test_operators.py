@@ -32,14 +32,14 @@ def of_experts(x: torch.Tensor) -> torch.Tensor:
     matrices = torch.stack([x.reshape(6, 4)] * 3) * torch.arange(3.0)[:, None, None]
     rows = torch.ops.transformers.grouped_mm_fallback(x, matrices, ends)
     exact = torch.arange(64.0).reshape(8, 8).bfloat16()
-    each = torch.ops.aten._grouped_mm(exact, exact.T, ends)  # sums of groups
-    return rows.sum(0) + torch.ops.aten._grouped_mm(exact[:4], each, ends).float().sum()
+    grouped = torch.ops.aten._grouped_mm(exact, exact.T, ends)  # sums of groups
+    return rows.sum(0) + torch.ops.aten._grouped_mm(exact[:4], grouped, ends).float().sum()
 
 
 def of_observers(x: torch.Tensor, rows: int, is_symmetric: bool) -> torch.Tensor:
     """Fake quantization by moving averages, and the observer's state after two calls."""
     on, zero = x.new_ones(1, dtype=torch.int64), x.new_zeros(rows, dtype=torch.int32)
-    low, high, scale = (x.new_full((rows,), each) for each in (-torch.inf, torch.inf, 1.0))
+    low, high, scale = (x.new_full((rows,), bound) for bound in (-torch.inf, torch.inf, 1.0))
     for number in (x, x.detach() * 3, x * 2):
         state = (low, high, scale, zero, 0.3, -8, 7, 0, rows > 1, is_symmetric)
         x = x + torch.fused_moving_avg_obs_fake_quant(number, on, on, *state)
@@ -115,18 +115,18 @@ CONVOLUTION: Any = torch.ops.aten._convolution
 
 def of_masks(x: torch.Tensor) -> torch.Tensor:
     rows, elements = x[:, 0] > 0, x > 0.5
-    one, of_columns = torch.full((1,), 3.0), torch.arange(6.0)
+    single, of_columns = torch.full((1,), 3.0), torch.arange(6.0)
     results = [
-        torch.index_put(x, (rows,), one),
+        torch.index_put(x, (rows,), single),
         torch.index_put(x, (rows,), of_columns),
         torch.index_put(x, (rows,), of_columns[None], accumulate=True),
-        torch.index_put(x, (elements,), one),
-        torch.index_put(x, (elements,), one[0]),
-        torch.index_put(x, (elements,), one[:, None, None]),
+        torch.index_put(x, (elements,), single),
+        torch.index_put(x, (elements,), single[0]),
+        torch.index_put(x, (elements,), single[:, None, None]),
         torch.index_put(x, (elements,), torch.arange(8.0), accumulate=True),
-        torch.index_put(x, (rows, PLACES[0, :1]), one, accumulate=True),
+        torch.index_put(x, (rows, PLACES[0, :1]), single, accumulate=True),
         torch.index_put(x, (rows, PLACES[0, 2:4]), of_columns[:2]),
-        torch.ops.aten._index_put_impl(x[None], [rows[2:3], None, PLACES[0, :1]], one)[0],
+        torch.ops.aten._index_put_impl(x[None], [rows[2:3], None, PLACES[0, :1]], single)[0],
     ]
     for values in (3.0, x[:, :1] * 2, x[:, :3] * 2):
         results.append(x.clone())
@@ -174,13 +174,13 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
 def test_unusual_arguments(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     x = torch.randn(4, 6, generator=torch.manual_seed(1)) * 3
     program = composites.export(Calling(function), (x,), ops=[], frontend="fx")
-    (found,) = program.run(x, *[0] * (len(program.inputs) - 1)).values()  # a seed
+    (actual,) = program.run(x, *[0] * (len(program.inputs) - 1)).values()  # a seed
     expected = function(x)
     name = str(expected.dtype).removeprefix("torch.")
     assert program.outputs[0].dtype == NAME_OF_PYTORCH[name]
-    assert found.shape == tuple(expected.shape)
+    assert actual.shape == tuple(expected.shape)
     torch.testing.assert_close(
-        torch.from_numpy(found.astype("float64")), expected.double(), rtol=4e-3, atol=1e-6
+        torch.from_numpy(actual.astype("float64")), expected.double(), rtol=4e-3, atol=1e-6
     )
 
 
@@ -192,17 +192,17 @@ def test_what_has_no_form_in_jax() -> None:
 
 def test_gradients_are_clipped() -> None:
     def clipped(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-        given = [torch.nn.Parameter(x.clone()), torch.nn.Parameter(y.clone())]
-        for parameter, grad in zip(given, (x, y), strict=True):
+        parameters = [torch.nn.Parameter(x.clone()), torch.nn.Parameter(y.clone())]
+        for parameter, grad in zip(parameters, (x, y), strict=True):
             parameter.grad = grad.clone()
-        total = torch.nn.utils.clip_grad_norm_(given, 0.5, foreach=True)
-        return [total, *(p.grad for p in given if p.grad is not None)]
+        total = torch.nn.utils.clip_grad_norm_(parameters, 0.5, foreach=True)
+        return [total, *(p.grad for p in parameters if p.grad is not None)]
 
     x, y = torch.randn(3), torch.randn(2, 2)
     program = composites.export(Calling(clipped), (x, y), ops=[], frontend="fx")
-    found = list(program.run(x, y).values())
-    for got, want in zip(found, clipped(x, y), strict=True):
-        torch.testing.assert_close(torch.from_numpy(got.copy()), want)
+    results = list(program.run(x, y).values())
+    for actual, expected in zip(results, clipped(x, y), strict=True):
+        torch.testing.assert_close(torch.from_numpy(actual.copy()), expected)
 
 
 @pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])

@@ -56,8 +56,8 @@ def training() -> Program:
 
 def targets(program: Program) -> list[str]:
     """Of the custom calls that run where the composites are unknown."""
-    found = re.findall(r"stablehlo\.custom_call @([\w$.]+)", decompose(program.module).text)
-    return sorted({name for name in found if name.startswith("__")})
+    names = re.findall(r"stablehlo\.custom_call @([\w$.]+)", decompose(program.module).text)
+    return sorted({name for name in names if name.startswith("__")})
 
 
 @pytest.mark.usefixtures("h100")
@@ -169,8 +169,8 @@ def function_of(path: str) -> Callable[..., Any]:
 
 def lowered(path: str, operands: list[tuple[tuple[int, ...], Any]], **attributes: Any) -> str:
     with enable_x64():
-        given = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in operands]
-        traced = jax.jit(partial(function_of(path), **attributes)).trace(*given)
+        shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in operands]
+        traced = jax.jit(partial(function_of(path), **attributes)).trace(*shapes)
         text: str = traced.lower(lowering_platforms=("cuda",)).as_text()
         return text
 
@@ -222,18 +222,18 @@ def test_kernels_refuse_what_they_do_not_compute() -> None:
 def test_calls_go_to_the_first_kernel_that_takes_them() -> None:
     attention = functional.scaled_dot_product_attention
     module = Calling(lambda query: attention(query, query, query))
-    found = {}
+    chosen = {}
     for size, dtype in ((64, BF16), (20, BF16), (64, torch.float32), (136, BF16)):
         program = composites.export(module, (torch.empty(2, 4, 32, size, dtype=dtype),))
         uses = program.with_kernels("cuda").kernels
-        (found[size, dtype],) = (use for use in uses if use.composite.endswith("attention"))
-    assert {call: use.kernel for call, use in found.items()} == {
+        (chosen[size, dtype],) = (use for use in uses if use.composite.endswith("attention"))
+    assert {call: use.kernel for call, use in chosen.items()} == {
         (64, BF16): "gpu_kernels.attention:attention",
         (20, BF16): "gpu_kernels.flash:attention",
         (64, torch.float32): "gpu_kernels.flash:attention",
         (136, BF16): None,
     }
-    reason = str(found[136, BF16].reason)
+    reason = str(chosen[136, BF16].reason)
     for kernel in ("gpu_kernels.attention:attention", "gpu_kernels.flash:attention"):
         assert f"{kernel}: needs query.shape[-1] <= 128" in reason
 
@@ -264,14 +264,14 @@ def test_attention_asks_cudnn_for_what_jax_asks(
     of_backward = {**attributes, "output_mask": (True, True, True, False)}
 
     def ours(query: Any, key: Any, value: Any) -> Any:
-        q, k, v = (jnp.swapaxes(each, 1, 2) for each in (query, key, value))
+        q, k, v = (jnp.swapaxes(operand, 1, 2) for operand in (query, key, value))
         result, sums = function_of("attention:attention")(q, k, v, **attributes)
         backward = function_of("attention:attention_backward")
         return backward(result, q, k, v, result, sums, **of_backward)
 
-    found, expected = (custom_calls(each, query, key, key) for each in (ours, theirs))
+    actual, expected = (custom_calls(call, query, key, key) for call in (ours, theirs))
     assert len(expected) == 2
-    assert found == expected
+    assert actual == expected
 
 
 def custom_calls(function: Callable[..., Any], *operands: Any) -> dict[str, tuple[Any, str, str]]:
@@ -280,10 +280,10 @@ def custom_calls(function: Callable[..., Any], *operands: Any) -> dict[str, tupl
     pattern = (
         r"@(__cudnn\S+?)\(.*?backend_config = \"(.*?)\", (operand_layouts.*?\])\}? ?: (\(.*)\n"
     )
-    found = {}
+    calls = {}
     for target, settings, layouts, types in re.findall(pattern, lowered.as_text()):
         read = json.loads(settings.replace("\\22", '"'))
         # jax 0.7.1 writes this empty list, which newer releases leave out.
         read.pop("wait_on_operation_queues", None)
-        found[target] = (read, layouts, types)
-    return found
+        calls[target] = (read, layouts, types)
+    return calls

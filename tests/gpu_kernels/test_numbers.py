@@ -169,14 +169,14 @@ def compared(
     from gpu_kernels.pallas import interpreted
 
     kernels = kernels_of(program, registry, module)
-    given: dict[str, Any] = {"inputs": inputs, "timed": False}
+    options: dict[str, Any] = {"inputs": inputs, "timed": False}
     if not HAS_GPU:
         with interpreted():
-            comparison = compare(program.module, kernels, tolerance=tolerance, **given)
+            comparison = compare(program.module, kernels, tolerance=tolerance, **options)
         assert not comparison.problems
         return len(comparison.calls)
     exact = with_exact_products(program)
-    comparison = compare(exact, kernels, tolerance=math.inf, platform="cuda", **given)
+    comparison = compare(exact, kernels, tolerance=math.inf, platform="cuda", **options)
     assert not comparison.problems
     for call in comparison.calls:
         assert call.numbers is not None

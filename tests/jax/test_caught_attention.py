@@ -157,16 +157,16 @@ def test_programs_mean_the_entry(programs: dict[str, Program]) -> None:
     """The function computes what the entry computes in PyTorch programs, with its gradients."""
 
     def results(of_entries: bool) -> Any:
-        found = {}
+        numbers = {}
         for name, program in programs.items():
             run = program.entry if of_entries else program.run
-            found[name] = run(*program.arrays), gradients(run)(*program.arrays)
-        return found
+            numbers[name] = run(*program.arrays), gradients(run)(*program.arrays)
+        return numbers
 
     ours, theirs = jax.jit(results, static_argnums=0)(True), jax.jit(results, static_argnums=0)(0)
-    for name, one in ours.items():
+    for name, result in ours.items():
         close = partial(np.testing.assert_allclose, rtol=1e-5, atol=2e-6, err_msg=name)
-        jax.tree.map(close, one, theirs[name])
+        jax.tree.map(close, result, theirs[name])
 
 
 def test_what_the_composites_say() -> None:
@@ -321,29 +321,29 @@ MAPPED = {
 
 def _caught_of_all(change: Function) -> tuple[str, Counter[str]]:
     """A program of all functions under `jax.vmap`, and its composites."""
-    calls: dict[str, Call] = {name: (change(one), one.arrays) for name, one in MAPPED.items()}
+    calls: dict[str, Call] = {name: (change(case), case.arrays) for name, case in MAPPED.items()}
     text = all_with_and_without(calls, NAME, LOSS_NAME)
     return text, names(text)
 
 
 @pytest.mark.slow
 def test_vmap() -> None:
-    text, found = _caught_of_all(lambda one: jax.vmap(one.function, one.axes))
-    assert found == Counter(f"ptxla.{one.entry}" for one in MAPPED.values())
-    assert [name for name, one in MAPPED.items() if f": ({one.operands}) -> " not in text] == []
+    text, counts = _caught_of_all(lambda case: jax.vmap(case.function, case.axes))
+    assert counts == Counter(f"ptxla.{case.entry}" for case in MAPPED.values())
+    assert [name for name, case in MAPPED.items() if f": ({case.operands}) -> " not in text] == []
 
 
 @pytest.mark.slow
 def test_gradients_under_vmap() -> None:
     """Gradients of each call are JAX's operations, with the same bits."""
-    _, found = _caught_of_all(lambda one: gradients(jax.vmap(one.function, one.axes)))
-    expected = [n for one in MAPPED.values() for n in (f"ptxla.{one.entry}", *backward(one.entry))]
-    assert found == Counter(expected)
+    _, counts = _caught_of_all(lambda case: gradients(jax.vmap(case.function, case.axes)))
+    right = [n for case in MAPPED.values() for n in (f"ptxla.{case.entry}", *backward(case.entry))]
+    assert counts == Counter(right)
 
-    def each(one: Mapped) -> Function:
-        return jax.vmap(jax.grad(partial(weighted, one.function)), one.axes)
+    def mapped_gradients(case: Mapped) -> Function:
+        return jax.vmap(jax.grad(partial(weighted, case.function)), case.axes)
 
-    assert _caught_of_all(each)[1] == {}
+    assert _caught_of_all(mapped_gradients)[1] == {}
 
 
 @pytest.mark.slow
@@ -351,11 +351,11 @@ def test_gradient_of_an_input_with_other_uses() -> None:
     """JAX adds up gradients one by one, in an order that differs between its releases. A composite
     stays only where its gradient is the first one, so the bits are the same in any place."""
     calls: dict[str, Call] = {}
-    for place in range(3):
+    for index in range(3):
         uses = [lambda logits: jnp.sin(logits).sum(-1), lambda x: jax.nn.logsumexp(x, -1)]
-        uses.insert(place, lambda logits: jax.vmap(loss)(logits, LABELS))
+        uses.insert(index, lambda logits: jax.vmap(loss)(logits, LABELS))
         program = jax.grad(lambda logits, uses=uses: sum(use(logits) for use in uses).sum())
-        calls[f"place {place}"] = program, (LOGITS,)
+        calls[f"index {index}"] = program, (LOGITS,)
     text = all_with_and_without(calls, LOSS_NAME)
     assert set(composite_names(text)) <= {LOSS, f"{LOSS}_backward"}
 
@@ -390,11 +390,11 @@ def test_transformations_of_many() -> None:
     kept = jax.grad(jax.checkpoint(total))
     expected = jax.jit(lambda x: (twice(x), kept(x)))(LOGITS)
     with composites.jax.enabled(LOSS_NAME):
-        compiled = [jax.jit(one).lower(LOGITS) for one in (twice, kept)]
-    for one, right in zip(compiled, expected, strict=True):
-        found = composite_names(one.as_text())
-        assert found == [LOSS, f"{LOSS}_backward"] if KNOWS_SUMS else set(found) <= {LOSS}
-        np.testing.assert_allclose(one.compile()(LOGITS), right, rtol=1e-5, atol=1e-6)
+        compiled = [jax.jit(function).lower(LOGITS) for function in (twice, kept)]
+    for program, right in zip(compiled, expected, strict=True):
+        names = composite_names(program.as_text())
+        assert names == [LOSS, f"{LOSS}_backward"] if KNOWS_SUMS else set(names) <= {LOSS}
+        np.testing.assert_allclose(program.compile()(LOGITS), right, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -186,8 +186,8 @@ def test_loop(functions: dict[str, Caught]) -> None:
     with composites.jax.enabled(*_entries(functions)):
         lowered = jax.jit(program).lower(X)
     assert set(composite_names(lowered.as_text())) >= {c.composite for c in functions.values()}
-    found = lowered.compile()(X)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-6), found, expected)
+    actual = lowered.compile()(X)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-6), actual, expected)
 
 
 @pytest.mark.slow
@@ -235,24 +235,24 @@ CORNERS = jnp.asarray(
 @pytest.mark.slow
 def test_functions_mean_their_entries() -> None:
     """The JAX function computes what the entry computes in PyTorch programs, also at corners."""
-    found, expected = {}, {}
+    caught_runs, entry_runs = {}, {}
     for name, caught in {**FUNCTIONS, **CALLING, **MORE_FUNCTIONS}.items():
         if caught.arguments is None:
             continue
         entry = partial(composites.jax.entry(caught.entry), **caught.arguments)
         x = CORNERS[1:] if "softmax" in name or name == "glu" else CORNERS[:, 1:]
-        found[name], expected[name] = partial(caught.run, x), partial(entry, x)
+        caught_runs[name], entry_runs[name] = partial(caught.run, x), partial(entry, x)
         if caught.has_backward:
             name = f"gradient of {name}"
-            found[name] = partial(jax.grad(partial(weighted, caught.run)), x)
-            expected[name] = partial(jax.grad(partial(weighted, entry)), x)
+            caught_runs[name] = partial(jax.grad(partial(weighted, caught.run)), x)
+            entry_runs[name] = partial(jax.grad(partial(weighted, entry)), x)
     ours, theirs = (
         jax.jit(lambda calls=calls: {name: call() for name, call in calls.items()})()
-        for calls in (found, expected)
+        for calls in (caught_runs, entry_runs)
     )
-    for name, one in ours.items():
+    for name, result in ours.items():
         # At -30, the derivative of gelu is a small number times what tanh leaves of 1 - 1.
-        np.testing.assert_allclose(one, theirs[name], rtol=2e-6, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(result, theirs[name], rtol=2e-6, atol=1e-4, err_msg=name)
 
 
 # ---- which references are caught ----
@@ -368,8 +368,8 @@ def test_arrays_of_numpy_and_odd_labels_are_left_alone(caplog: pytest.LogCapture
         "a corner at 0": ("huber_loss", partial(huber, delta=0), "not above 0"),
         "sigmoid": ("binary_cross_entropy_with_logits", sigmoid, "of numpy"),
         **{
-            name: ("cross_entropy_loss", partial(cross_entropy, *given), reason)
-            for name, given, reason in (
+            name: ("cross_entropy_loss", partial(cross_entropy, *arguments), reason)
+            for name, arguments, reason in (
                 ("logits of numpy", (wide, np.array([1, 2, 3])), "of numpy"),
                 ("a label", (logits[0, 0], 2), "not an array of i32"),
                 ("a label of numpy", (logits[0, 0], np.int64(2)), "not an array of i32"),
@@ -432,11 +432,11 @@ def test_equal_calls_share_one_decomposition() -> None:
     with composites.jax.enabled("gelu"):
         text = lowered(jax.value_and_grad(program), X)
         forward = lowered(lambda x: jax.nn.gelu(jax.nn.gelu(jax.nn.gelu(x))), X)
-    found = Counter(composite_names(text))
+    counts = Counter(composite_names(text))
     if KNOWS_SUMS:
-        assert found == {"ptxla.gelu": 2, "ptxla.gelu_backward": 2}
+        assert counts == {"ptxla.gelu": 2, "ptxla.gelu_backward": 2}
         assert text.count("func.func private") == 2
     else:  # the gradient is JAX's operations
-        assert found == {"ptxla.gelu": 2}
+        assert counts == {"ptxla.gelu": 2}
     assert forward.count("stablehlo.composite") == 3
     assert forward.count("func.func private") == 1

@@ -180,8 +180,8 @@ def test_operands_are_what_the_module_reads() -> None:
     assert composite_names(text) == ["ptxla.layer_norm"]
     bias, scale = jax.tree.leaves(state)
     expected = composites.jax.layer_norm(IMAGE, [8], scale + 1, bias, 1e-6)[0]
-    found = jax.jit(program)(state, IMAGE)[0]
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    actual = jax.jit(program)(state, IMAGE)[0]
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_other_modules_are_left_alone() -> None:
         module.var = module.mean
 
     def with_function(module: Any) -> None:
-        module.promote_dtype = lambda given, dtype: tuple(x if x is None else 2 * x for x in given)
+        module.promote_dtype = lambda args, dtype: tuple(x if x is None else 2 * x for x in args)
 
     made = (
         (TRAINING, _nnx(TRAINING, change=one_variable), "two of its parameters are one variable"),

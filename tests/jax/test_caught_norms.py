@@ -79,9 +79,9 @@ class Norm:
     """Text of the composites."""
 
 
-def _norm(cases: dict[str, Any], **others: Any) -> Norm:
+def _norm(cases: dict[str, Any], **fields: Any) -> Norm:
     made = {name: (INPUTS[x], _options(options)) for name, (x, options) in cases.items()}
-    return Norm(cases=made, **others)
+    return Norm(cases=made, **fields)
 
 
 NORMS = {entry: _norm(**written) for entry, written in DATA["norms"].items()}
@@ -108,9 +108,9 @@ def _with_gradients(run: Function, argnums: int | tuple[int, ...] = (0, 1)) -> F
         averages: list[Any] = []
 
         def result(*arguments: Any) -> Any:
-            found, changed = run(*arguments)
+            returned, changed = run(*arguments)
             averages.append(changed)
-            return jnp.sin(found.astype(jnp.float32))
+            return jnp.sin(returned.astype(jnp.float32))
 
         return weighted(result, variables, x), averages.pop()
 
@@ -188,18 +188,18 @@ def test_norms_mean_their_entries(interface: str) -> None:
             return jnp.moveaxis(result, 1, -1), averages
 
         def compared(run: Function, variables: Any = variables, x: Any = x) -> Any:
-            found, averages = run(variables, x)
+            actual, averages = run(variables, x)
             _, gradient = _with_gradients(run, 1)(variables, x)
-            return found, gradient, averages
+            return actual, gradient, averages
 
-        found, gradient, averages = jax.jit(lambda run=run: compared(run))()
+        actual, gradient, averages = jax.jit(lambda run=run: compared(run))()
         expected = jax.jit(lambda of_entry=of_entry: compared(of_entry))()
-        np.testing.assert_allclose(found, expected[0], rtol=2e-5, atol=2e-5, err_msg=entry)
+        np.testing.assert_allclose(actual, expected[0], rtol=2e-5, atol=2e-5, err_msg=entry)
         np.testing.assert_allclose(gradient, expected[1], rtol=2e-4, atol=2e-5, err_msg=entry)
         if expected[2]:
             changed = by_name(averages)
-            for one, other in zip((changed["mean"], changed["var"]), expected[2], strict=True):
-                np.testing.assert_allclose(one, other, rtol=2e-6, atol=2e-6)
+            for average, other in zip((changed["mean"], changed["var"]), expected[2], strict=True):
+                np.testing.assert_allclose(average, other, rtol=2e-6, atol=2e-6)
 
 
 @pytest.mark.slow
@@ -209,12 +209,12 @@ def test_moments_are_those_of_the_entry(dtype: Any) -> None:
     from lowering.jax_programs.functions.norms import _WithMoments
 
     x = (3 * IMAGE + 1).astype(dtype)
-    found = jax.jit(_WithMoments(lambda x: [x], (3,), 1e-6))(x)[1:]
+    moments = jax.jit(_WithMoments(lambda x: [x], (3,), 1e-6))(x)[1:]
     expected = jax.jit(lambda x: composites.jax.layer_norm(x, [8], None, None, 1e-6)[1:])(x)
     tolerance = 1e-2 if dtype is BF16 else 1e-5
-    for one, other in zip(found, expected, strict=True):
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        wide = one.astype(jnp.float32), other.astype(jnp.float32)
+    for moment, other in zip(moments, expected, strict=True):
+        assert (moment.dtype, moment.shape) == (other.dtype, other.shape)
+        wide = moment.astype(jnp.float32), other.astype(jnp.float32)
         np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
 
 
@@ -224,16 +224,16 @@ def test_moments_are_those_of_the_entry(dtype: Any) -> None:
 @pytest.mark.slow
 def test_what_is_left_alone() -> None:
     programs = {}
-    for one in DATA["left_alone"]:
-        entry, interface = one["entry"], one.get("interface", "linen")
+    for case in DATA["left_alone"]:
+        entry, interface = case["entry"], case.get("interface", "linen")
         like = INDICES if entry == "embedding" else IMAGE
-        x = INPUTS[one["x"]] if "x" in one else like
-        options = _options(one.get("options", {}))
+        x = INPUTS[case["x"]] if "x" in case else like
+        options = _options(case.get("options", {}))
         named = {"axis_name": options.pop("axis_name")} if "axis_name" in options else {}
         run, variables = _made(interface, entry, like, options, **named)
         if named:
             run, x = jax.vmap(run, (None, 0), axis_name=named["axis_name"]), x[None]
-        programs[f"{one}"] = entry, (run, (variables, x)), one["reason"]
+        programs[f"{case}"] = entry, (run, (variables, x)), case["reason"]
     assert_left_alone(programs)
 
 

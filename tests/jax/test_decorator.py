@@ -182,8 +182,8 @@ def test_calls_are_counted() -> None:
     """One NaN is as good as another."""
     counted = decorator("acme.counted")(lambda x: x + 1)
     jax.jit(lambda x: counted(counted(x))).lower(X)
-    found = composites.jax.stats().entries["acme.counted"]
-    assert (found.on, found.calls, found.cache_hits) == (True, 2, 1)
+    entry = composites.jax.stats().entries["acme.counted"]
+    assert (entry.on, entry.calls, entry.cache_hits) == (True, 2, 1)
     of_nan = decorator("acme.of_nan")(lambda x, *, scale: scale * x)
     for _ in range(3):
         of_nan(X, scale=float("nan"))
@@ -311,16 +311,16 @@ def of_jax(case: Both, function: Callable[..., Any], leaves: int | None) -> list
         tensors, structure = jax.tree.flatten([case.arguments[n] for n in names])
         arrays = list(map(array_of, tensors))
 
-        def results(*given: Any) -> list[Any]:
-            operands = dict(zip(names, jax.tree.unflatten(structure, given), strict=True))
+        def results(*flat: Any) -> list[Any]:
+            operands = dict(zip(names, jax.tree.unflatten(structure, flat), strict=True))
             return jax.tree.leaves(function(**{**case.arguments, **operands}))
 
         if leaves == 0:
             return signatures(jax.jit(results).lower(*arrays).as_text())
 
-        def pulled(grads: Any, *given: Any) -> Any:
-            count = len(given) if leaves is None else leaves
-            return jax.vjp(lambda *a: results(*a, *given[count:]), *given[:count])[1](grads)
+        def pulled(grads: Any, *flat: Any) -> Any:
+            count = len(flat) if leaves is None else leaves
+            return jax.vjp(lambda *a: results(*a, *flat[count:]), *flat[:count])[1](grads)
 
         grads = jax.eval_shape(results, *arrays)
         return signatures(jax.jit(pulled).lower(grads, *arrays).as_text())
@@ -367,8 +367,8 @@ def test_named_tuples_are_lists_of_operands_and_attributes() -> None:
     def pair(arrays: Any, *, scales: Any) -> jax.Array:
         return arrays[0] * scales[0] + arrays[1] * scales[1]
 
-    found = jax.jit(lambda x, y: pair(Pair(x, y), scales=Pair(2.0, 3.0)))(X, X)
-    np.testing.assert_allclose(found, 5 * X, rtol=1e-6)
+    result = jax.jit(lambda x, y: pair(Pair(x, y), scales=Pair(2.0, 3.0)))(X, X)
+    np.testing.assert_allclose(result, 5 * X, rtol=1e-6)
 
 
 LARGE = jnp.arange(100.0)
@@ -422,8 +422,8 @@ def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:
     ):
         jax.grad(lambda x: of_gate(x, X).sum())(X)
     # The gradient of `up` alone does not read it.
-    found = jax.grad(lambda x: of_gate(X, x).sum())(X)
-    np.testing.assert_allclose(found, jax.nn.silu(X), rtol=1e-6)
+    gradient = jax.grad(lambda x: of_gate(X, x).sum())(X)
+    np.testing.assert_allclose(gradient, jax.nn.silu(X), rtol=1e-6)
 
 
 def test_a_backward_needs_no_operand_of_which_only_the_type_matters() -> None:
@@ -507,9 +507,9 @@ def test_keyword_only_arrays_are_operands_where_they_are_annotated() -> None:
     def masked(x: jax.Array, *, mask: jax.Array | None = None, scale: float = 2.0) -> jax.Array:
         return scale * (x if mask is None else jnp.where(mask, x, 0))
 
-    (found,) = signatures(jax.jit(lambda x: masked(x, mask=x > 0)).lower(X).as_text())
-    assert "scale" in found
-    assert found.count("4x6xi1") == 1
+    (signature,) = signatures(jax.jit(lambda x: masked(x, mask=x > 0)).lower(X).as_text())
+    assert "scale" in signature
+    assert signature.count("4x6xi1") == 1
 
 
 def test_the_pytorch_decorator_warns_of_arrays_once() -> None:

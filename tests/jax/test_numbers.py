@@ -50,13 +50,13 @@ def definitions() -> list[Definition]:
 
 
 def close(ours: Any, theirs: torch.Tensor, tolerance: float) -> None:
-    one, other = np.asarray(ours), np.asarray(array_of(theirs))
-    if one.dtype == jnp.bfloat16:
-        one, other = one.astype(np.float32), other.astype(np.float32)
-    assert one.shape == other.shape
-    finite = np.abs(other[np.isfinite(other)]) if other.size else other
+    actual, expected = np.asarray(ours), np.asarray(array_of(theirs))
+    if actual.dtype == jnp.bfloat16:
+        actual, expected = actual.astype(np.float32), expected.astype(np.float32)
+    assert actual.shape == expected.shape
+    finite = np.abs(expected[np.isfinite(expected)]) if expected.size else expected
     scale = max(1.0, float(finite.max())) if finite.size else 1.0
-    np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * scale)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
 
 def compare(definition: Definition, call: TorchCall) -> None:
@@ -78,14 +78,14 @@ def compare(definition: Definition, call: TorchCall) -> None:
         return
     torch.manual_seed(0)
     grad = torch.randn(theirs[number].shape, dtype=theirs[number].dtype)
-    found = torch.autograd.grad(
+    grads = torch.autograd.grad(
         theirs[number], [leaves[n] for n in floats], grad, allow_unused=True
     )
-    used = {n: gradient for n, gradient in zip(floats, found, strict=True) if gradient is not None}
+    used = {n: gradient for n, gradient in zip(floats, grads, strict=True) if gradient is not None}
 
-    def of_used(*given: Any) -> Any:
+    def of_used(*values: Any) -> Any:
         whole = list(arrays)
-        for n, array in zip(used, given, strict=True):
+        for n, array in zip(used, values, strict=True):
             whole[n] = array
         return function(*whole)[number]
 
@@ -103,8 +103,8 @@ def taken_on_cpu(call: TorchCall) -> bool:
 @pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_results_and_gradients(definition: Definition) -> None:
-    found = calls(definition, torch.float32, CALLS)
-    sampled = [call for call in found if not call.values.get("dropout_p") and taken_on_cpu(call)]
+    cases = calls(definition, torch.float32, CALLS)
+    sampled = [call for call in cases if not call.values.get("dropout_p") and taken_on_cpu(call)]
     assert bool(sampled) == (definition.entry.name not in WITHOUT_SAMPLES)
     with enable_x64():
         for call in sampled:

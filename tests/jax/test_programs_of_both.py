@@ -74,7 +74,7 @@ def _with_gradient(definition: Definition, example: ExampleCall) -> list[int]:
     """The results that have a gradient in PyTorch, for a gradient of the first tensor of floats."""
     left = [1]
 
-    def place(tensor: torch.Tensor) -> torch.Tensor:
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
         copy = tensor.clone()
         if left[0] and (tensor.is_floating_point() or tensor.is_complex()):
             left[0] -= 1
@@ -83,22 +83,22 @@ def _with_gradient(definition: Definition, example: ExampleCall) -> list[int]:
 
     if definition.is_jax or definition.entry.name in ONE_GRADIENT:
         return [0]
-    results = jax.tree.leaves(replace(example, function=definition.function).run(place))
+    results = jax.tree.leaves(replace(example, function=definition.function).run(copied))
     return [n for n, result in enumerate(results) if result.requires_grad]
 
 
 def _gradient(call: Callable[..., Any], arrays: list[Any], chosen: list[int]) -> str:
     first = differentiable(arrays)[0]
 
-    def results(*given: Any) -> list[Any]:
-        found = jax.tree.leaves(call(*given))
-        return [found[n] for n in chosen]
+    def results(*operands: Any) -> list[Any]:
+        values = jax.tree.leaves(call(*operands))
+        return [values[n] for n in chosen]
 
-    def pulled(grads: Any, *given: Any) -> Any:
+    def pulled(grads: Any, *operands: Any) -> Any:
         def of_first(array: Any) -> list[Any]:
-            return results(*given[:first], array, *given[first + 1 :])
+            return results(*operands[:first], array, *operands[first + 1 :])
 
-        return jax.vjp(of_first, given[first])[1](grads)
+        return jax.vjp(of_first, operands[first])[1](grads)
 
     grads = jax.eval_shape(results, *arrays)
     return str(jax.jit(pulled).lower(grads, *arrays).as_text())
@@ -140,9 +140,9 @@ WITH_OTHER_RESULTS = (
 
 def called() -> list[Definition]:
     left_out = {*RANDOM, *UNLIKE}
-    found = [d for d in ENTRIES.definitions if d.entry.op or d.entry.functions]
-    assert left_out <= {d.entry.name for d in found}
-    return [d for d in found if d.entry.name not in left_out]
+    covered = [d for d in ENTRIES.definitions if d.entry.op or d.entry.functions]
+    assert left_out <= {d.entry.name for d in covered}
+    return [d for d in covered if d.entry.name not in left_out]
 
 
 def on_torch_xla(definition: Definition, example: ExampleCall) -> list[Any]:

@@ -49,8 +49,8 @@ def test_two_kinds_of_calls_are_traced_at_once() -> None:
         return function
 
     first, second = made("first"), made("second")
-    found = at_once(lambda: jax.jit(first)(X), lambda: jax.jit(second)(X))
-    assert all((result == 2).all() for result in found)
+    results = at_once(lambda: jax.jit(first)(X), lambda: jax.jit(second)(X))
+    assert all((result == 2).all() for result in results)
 
 
 def test_threads_that_compute_a_property_at_once_get_one_object() -> None:

@@ -118,8 +118,8 @@ def test_entries_of_a_vendor(tmp_path: Path) -> None:
         XLA_COMPOSITE_REGISTRY=str(REGISTRY),
     )
     lines = json.loads(finished.succeeded().stdout)
-    place = f"acme.sin ({REGISTRY}:5): jax: acme_jax:sin: "
-    expected = ["(tensor<3x2xf32>) -> tensor<3x2xf32>", *(place + p for p in MISTAKES.values())]
+    prefix = f"acme.sin ({REGISTRY}:5): jax: acme_jax:sin: "
+    expected = ["(tensor<3x2xf32>) -> tensor<3x2xf32>", *(prefix + p for p in MISTAKES.values())]
     assert lines["adapters"] == expected
     # What is on decides what is inside.
     outside, inside = ["acme.gelu"], ["acme.gelu", "ptxla.gelu"]

@@ -218,10 +218,10 @@ class _Planter(ast.NodeTransformer):
 
     def _described(self, pristine: ast.expr, changed: ast.expr) -> Site:
         original, replacement = ast.unparse(pristine), ast.unparse(changed)
-        place = f"{self.module} {'.'.join(self._functions)} {original} {replacement}"
+        site = f"{self.module} {'.'.join(self._functions)} {original} {replacement}"
         # Equal expressions of one function are told apart by their order.
-        self._times[place] = self._times.get(place, 0) + 1
-        digest = hashlib.sha256(f"{place} {self._times[place]}".encode()).hexdigest()
+        self._times[site] = self._times.get(site, 0) + 1
+        digest = hashlib.sha256(f"{site} {self._times[site]}".encode()).hexdigest()
         return Site(self.module, pristine.lineno, original, replacement, digest)
 
 

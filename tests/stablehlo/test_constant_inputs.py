@@ -44,8 +44,8 @@ def test_many_truth_values_are_written_as_numbers() -> None:
     result = constant_inputs(module, {0: value})
     result.verify()
     assert ": tensor<9x12xui8>" in result.text
-    (found,) = compile_module(result)()
-    np.testing.assert_array_equal(found, value)
+    (actual,) = compile_module(result)()
+    np.testing.assert_array_equal(actual, value)
 
 
 def test_values_that_do_not_fit() -> None:

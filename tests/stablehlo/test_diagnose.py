@@ -181,7 +181,7 @@ def test_a_slow_kernel_could_win_most_of_the_step() -> None:
 
     values = [np.ones((99, 64), np.float32)]
     diagnosis, _ = Diagnoser(module, device, clock=Clock.create(module, device, "cpu")).run(values)
-    (row,) = (each for each in diagnosis.composites if each.call.name == "acme.square")
+    (row,) = (row for row in diagnosis.composites if row.call.name == "acme.square")
     assert row.time is not None
     assert (row.time.bytes, row.time.flops) == (2 * 64 * 64 * 4, 2 * 64**3)
     assert 0 < row.time.bound_seconds < 0.001 < 0.015 < row.time.seconds < 1
@@ -264,7 +264,7 @@ def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
     code, _, err = invoke(*bisection, "3")
     assert (code, err.count("error: stand_ins:")) == (1, 2)
     sets = json.loads((tmp_path / "sets.json").read_text())["sets"]
-    broken = [([use["kernel"] for use in each["kernels"]], each["step"]) for each in sets]
+    broken = [([use["kernel"] for use in subset["kernels"]], subset["step"]) for subset in sets]
     assert broken == [(["stand_ins:twice_to_sixteen"], 1), (["stand_ins:a_percent_more"], 2)]
     assert sets[1]["problem"].startswith("the error of step 2 is 0.00")
     assert invoke(*bisection, "3", "--tolerance", "0.2")[:2] == (
@@ -283,4 +283,4 @@ def test_each_step_of_a_bisection_has_a_random_seed_of_its_own() -> None:
 
 @pytest.mark.parametrize("together", [[0], [6], [2, 5], [0, 7, 8], list(range(9))])
 def test_sets_are_as_small_as_possible(together: list[int]) -> None:
-    assert minimal([*range(9)], lambda some: {*together} <= {*some}) == together
+    assert minimal([*range(9)], lambda subset: {*together} <= {*subset}) == together

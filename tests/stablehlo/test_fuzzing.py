@@ -88,9 +88,9 @@ def binaries() -> list[bytes]:
 def damaged_text(draw: st.DrawFn) -> bytes:
     """A file in which up to three tokens are something else: nothing, another one, or a piece."""
     tokens = list(draw(st.sampled_from(texts())))
-    others = st.sampled_from(sorted(set(tokens))) | st.sampled_from(PIECES)
+    replacements = st.sampled_from(sorted(set(tokens))) | st.sampled_from(PIECES)
     for _ in range(draw(st.integers(1, 3))):
-        tokens[draw(st.integers(0, len(tokens) - 1))] = draw(others | st.text(max_size=3))
+        tokens[draw(st.integers(0, len(tokens) - 1))] = draw(replacements | st.text(max_size=3))
     return "".join(tokens).encode(errors="surrogatepass")
 
 

@@ -141,7 +141,7 @@ def test_a_command_reports_a_crash(tmp_path: Path) -> None:
     for options in ("inspect nested.mlir", "lower nested.mlir -o out.mlir"):
         done = run(*COMMAND, *options.split(), cwd=tmp_path, PYTHONPATH=path)
         assert (done.code, done.stdout, done.stderr) == (1, "", f"error: {CRASH}\n")
-        assert [each.name for each in tmp_path.iterdir()] == ["nested.mlir"]
+        assert [file.name for file in tmp_path.iterdir()] == ["nested.mlir"]
 
 
 @pytest.mark.process

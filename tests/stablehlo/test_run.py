@@ -76,5 +76,5 @@ def test_extremes_of_what_is_no_number_are_no_numbers() -> None:
           %r = stablehlo.reduce(%x init: %start) applies stablehlo.{name} across dimensions = [0]
             : (tensor<3xf32>, tensor<f32>) -> tensor<f32>"""
         module = program(body, "%x: tensor<3xf32>", "tensor<f32>")
-        (found,) = run(module, np.array([np.nan, 0, 1], np.float32))
-        assert np.isnan(found)
+        (result,) = run(module, np.array([np.nan, 0, 1], np.float32))
+        assert np.isnan(result)

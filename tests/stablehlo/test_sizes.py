@@ -39,8 +39,8 @@ def call(result: str, operand: str, level: int) -> str:
 
 
 def composite(result: str, operand: str, level: int) -> str:
-    of = f'"a.c{level}" {operand} {{decomposition = @d{level}}} : ({TYPE}) -> {TYPE}'
-    return f"{result} = stablehlo.composite {of}\n"
+    call = f'"a.c{level}" {operand} {{decomposition = @d{level}}} : ({TYPE}) -> {TYPE}'
+    return f"{result} = stablehlo.composite {call}\n"
 
 
 @pytest.mark.parametrize("use", [call, composite])

@@ -49,10 +49,10 @@ class Example:
 
     def values(self, program: Program) -> dict[str, np.ndarray]:
         """The values of a program's inputs: the module's own, and for optimizer state any."""
-        known = self.tensors()
+        tensors = self.tensors()
         return {
-            value.name: known[value.name].detach().numpy().copy()
-            if value.name in known
+            value.name: tensors[value.name].detach().numpy().copy()
+            if value.name in tensors
             else state_like(value)
             for value in program.inputs
         }
@@ -83,14 +83,14 @@ class Example:
         if not state:
             return outputs
         optimizer = self.optimizer(parameters.values())
-        places = {}
+        slots = {}
         for name, value in state.items():
             owner, _, key = name.removeprefix("state:").rpartition(".")
-            places[name] = parameters[owner], key
+            slots[name] = parameters[owner], key
             optimizer.state[parameters[owner]][key] = torch.tensor(value)
         optimizer.step()
         outputs |= {f"param:{name}": p.detach() for name, p in parameters.items()}
-        return outputs | {name: optimizer.state[p][key] for name, (p, key) in places.items()}
+        return outputs | {name: optimizer.state[p][key] for name, (p, key) in slots.items()}
 
     def _changed_buffers(self, module: torch.nn.Module) -> dict[str, torch.Tensor]:
         before = dict(self.module.named_buffers())

@@ -90,5 +90,5 @@ def random_inputs(types: tuple[str, ...]) -> list[Any]:
 
 def stay(change: Pass, modules: Iterable[Module]) -> None:
     """Check that a pass leaves modules as they are."""
-    others = [module.text for module in modules if change(module).text != module.text]
-    assert not others, f"{change} changes:\n" + "\n".join(others)
+    changed = [module.text for module in modules if change(module).text != module.text]
+    assert not changed, f"{change} changes:\n" + "\n".join(changed)
