@@ -162,7 +162,7 @@ def compare(*tables: Subjects, executes: bool = False) -> Comparison:
     for part in batched(executed):
         stock.execute(part)
         ours.execute(part)
-    others = [
+    changed = [
         f"{subject}: {name}: {result!r} is now {ours.results[subject].get(name)!r}"
         + f"\n{differences.get(subject, '')}"
         for subject, named in stock.results.items()
@@ -170,11 +170,11 @@ def compare(*tables: Subjects, executes: bool = False) -> Comparison:
         if (subject in executed or not isinstance(result, torch.Tensor))
         and not same_bits(result, ours.results[subject].get(name))
     ]
-    assert not others, "\n".join(others)
+    assert not changed, "\n".join(changed)
     unexpected = {
-        name: (dict(found), f"and not {sorted(expected[name].emits)}")
-        for name, found in ours.nodes.items()
-        if expected[name].unexpected(found)
+        name: (dict(counts), f"and not {sorted(expected[name].emits)}")
+        for name, counts in ours.nodes.items()
+        if expected[name].unexpected(counts)
     }
     assert not unexpected, unexpected
     return Comparison(stock, ours, differences)
@@ -190,17 +190,17 @@ def _differences(
     stock: Run, stock_graph: Graph, ours: Run, graph: Graph, numbering: Numbering
 ) -> dict[str, str]:
     """By subject, the first difference of the graphs of its results."""
-    found: dict[str, str] = {}
+    differences: dict[str, str] = {}
     expected, actual = iter(stock_graph.results), iter(graph.results)
     for subject, named in stock.results.items():
         count = len(_tensors(named))
         if count != len(_tensors(ours.results[subject])):
-            found[subject] = "it returns other tensors"
+            differences[subject] = "it returns other tensors"
         pairs = list(zip(islice(expected, count), islice(actual, count), strict=False))
-        for one, other in pairs:
-            if one != other:
-                found.setdefault(subject, numbering.difference(one, other))
-    return found
+        for before, after in pairs:
+            if before != after:
+                differences.setdefault(subject, numbering.difference(before, after))
+    return differences
 
 
 @pytest.fixture(autouse=True, scope="session")

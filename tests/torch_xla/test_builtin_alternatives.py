@@ -224,11 +224,11 @@ def test_gradients_where_a_mask_adds_much(length: int, rows: int, number: float)
     mask = torch.zeros(length, length)
     mask[:rows] = number
     mask = mask[:1] if rows == length else mask
-    found = {}
+    results = {}
     for choice in ("stock", "fast"):
         with composites.enabled(ATTENTION, decompositions=choice):
-            found[choice] = attention(length, attn_mask=mask.to("xla"), is_causal=False)
-    fast, stock = ([tensor.cpu() for tensor in found[choice]] for choice in ("fast", "stock"))
+            results[choice] = attention(length, attn_mask=mask.to("xla"), is_causal=False)
+    fast, stock = ([tensor.cpu() for tensor in results[choice]] for choice in ("fast", "stock"))
     torch.testing.assert_close(fast, stock, rtol=2e-5, atol=2e-5)
 
 

@@ -25,9 +25,9 @@ def parameters(device: str = "xla") -> list[nn.Parameter]:
     return [*made, nn.Parameter(values(3, device=device))]  # which has no gradient
 
 
-def clipped(given: Callable[[list[nn.Parameter]], Any] = list, **options: Any) -> Mapping[str, Any]:
+def clipped(group: Callable[[list[nn.Parameter]], Any] = list, **options: Any) -> Mapping[str, Any]:
     made = parameters()
-    norm = nn.utils.clip_grad_norm_(given(made), 1.0, **options)
+    norm = nn.utils.clip_grad_norm_(group(made), 1.0, **options)
     grads = {f"grad {n}": p.grad for n, p in enumerate(made) if p.grad is not None}
     return {"norm": norm, **grads}
 

@@ -109,8 +109,8 @@ def test_forward_and_backward_are_a_composite_each() -> None:
     )
     expected = swiglu(a, b, 0.5)
     theirs = torch.autograd.grad(expected.sum(), [a, b])
-    found = [tensor.cpu() for tensor in (result, *gradients)]
-    torch.testing.assert_close(found, [expected, *theirs])
+    actual = [tensor.cpu() for tensor in (result, *gradients)]
+    torch.testing.assert_close(actual, [expected, *theirs])
 
 
 def check(
@@ -120,10 +120,10 @@ def check(
 ) -> None:
     """Check that result and gradient equal the CPU's, and that the graph has these composites."""
     a, x = data(4, 3)
-    found, expected = on_xla(x), on_cpu(a)
-    (mine,), (right,) = (torch.autograd.grad(r.sum(), [t]) for r, t in ((found, x), (expected, a)))
-    assert set(calls(found, mine)) == {*names, *(f"{name}_backward" for name in names)}
-    torch.testing.assert_close(found.cpu(), expected)
+    actual, expected = on_xla(x), on_cpu(a)
+    (mine,), (right,) = (torch.autograd.grad(r.sum(), [t]) for r, t in ((actual, x), (expected, a)))
+    assert set(calls(actual, mine)) == {*names, *(f"{name}_backward" for name in names)}
+    torch.testing.assert_close(actual.cpu(), expected)
     torch.testing.assert_close(mine.cpu(), right)
 
 
@@ -275,10 +275,10 @@ class Described(type):
 
 class Scaled(metaclass=Described):
     scale = 3.0
-    known: ClassVar[list[str]] = []
+    subclasses: ClassVar[list[str]] = []
 
     def __init_subclass__(cls, **keywords: object) -> None:
-        Scaled.known.append(cls.__name__)
+        Scaled.subclasses.append(cls.__name__)
 
     @staticmethod
     @composites.composite("acme.doubled")
@@ -340,7 +340,7 @@ def test_what_a_class_is_asked_for_is_listed() -> None:
     assert Scaled.scaled_too.__doc__ == "Scale."
     with pytest.raises(LoweringError, match=r"acme\.careless reads cls.scale, which is neither"):
         Scaled.careless(data(4, 3)[1])
-    assert Scaled.known == ["Shifting", "Further"]  # no class was made that others can see
+    assert Scaled.subclasses == ["Shifting", "Further"]  # no class was made that others can see
 
 
 def test_classes_with_other_methods_do_not_share_a_graph() -> None:

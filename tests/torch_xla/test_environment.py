@@ -194,11 +194,11 @@ def test_a_wrong_name_cannot_be_caught_and_forgotten() -> None:
 def test_without_torch_xla_nothing_happens() -> None:
     """Not even a wrong name matters."""
     done = run_python("import sys, torch\nprint(*sys.modules)", XLA_COMPOSITE_OP="gleu")
-    found = [name for name in done.stdout.split() if name.startswith(("composites", "lowering"))]
+    modules = [name for name in done.stdout.split() if name.startswith(("composites", "lowering"))]
     by_name = ["chosen", "fx", "torch_xla"]
     frontends = ["lowering.frontends", *(f"lowering.frontends.{name}" for name in by_name)]
     expected = sorted([*ENTRY_POINT, "composites.errors", *frontends])
-    assert sorted(found) == expected
+    assert sorted(modules) == expected
     assert done.code == 0
 
 

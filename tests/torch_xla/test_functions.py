@@ -135,11 +135,11 @@ def test_a_vendors_method_depends_on_what_is_listed_of_self(acme: ModuleType) ->
 
 def test_a_vendors_function_keeps_its_arguments_and_results(acme: ModuleType) -> None:
     x, y = values(4), values(4, seed=1)
-    for found in (acme.two(x, y), acme.two(y=y, x=x), acme.two(x, y=y, times=2)):
-        assert list(found) == ["sum", "difference"]
-        assert lazy_text(found["sum"]).count("acme::two") == 1
-        assert torch.equal(found["sum"].cpu(), x.cpu() + y.cpu() * 2)
-        assert torch.equal(found["difference"][1].cpu(), x.cpu() * y.cpu())
+    for results in (acme.two(x, y), acme.two(y=y, x=x), acme.two(x, y=y, times=2)):
+        assert list(results) == ["sum", "difference"]
+        assert lazy_text(results["sum"]).count("acme::two") == 1
+        assert torch.equal(results["sum"].cpu(), x.cpu() + y.cpu() * 2)
+        assert torch.equal(results["difference"][1].cpu(), x.cpu() * y.cpu())
     torch.testing.assert_close(acme.two(x, y, times=7)["sum"].cpu(), x.cpu() + y.cpu() * 7)
     with pytest.raises(TypeError, match="'y'"):
         acme.two(x)
@@ -161,8 +161,8 @@ def rotated(call: Callable[..., Any], dim: int, dtype: torch.dtype) -> Named:
     q, k = values(*shape, dtype=dtype), values(*other, seed=1, dtype=dtype)
     q, k, angles = q.requires_grad_(), k.requires_grad_(), values(2, 5, 8, seed=2)
     results = call(q, k, angles.cos().to(dtype), angles.sin().to(dtype), dim)
-    given = [values(*t.shape, seed=3 + n, dtype=dtype) for n, t in enumerate(results)]
-    gradients = torch.autograd.grad(results, [q, k], given)
+    grads = [values(*t.shape, seed=3 + n, dtype=dtype) for n, t in enumerate(results)]
+    gradients = torch.autograd.grad(results, [q, k], grads)
     assert type(results) is tuple
     return {"q": results[0], "k": results[1], "dq": gradients[0], "dk": gradients[1]}
 
@@ -171,7 +171,7 @@ def test_rotary_embedding(same_as_stock: SameAsStock) -> None:
     """Other functions of transformers are in test_sample_fidelity.py."""
     # Looked up when it is called, as a model does.
     calls: dict[str, Callable[..., Any]] = {
-        "positions": lambda *given: modeling_llama.apply_rotary_pos_emb(*given),
+        "positions": lambda *args: modeling_llama.apply_rotary_pos_emb(*args),
         "keywords": lambda q, k, c, s, dim: modeling_llama.apply_rotary_pos_emb(
             k=k, q=q, sin=s, cos=c, unsqueeze_dim=dim
         ),
@@ -224,9 +224,9 @@ def test_projections_run_once_where_the_composite_declines(gate: str, device: st
     x = values(2, 16, device=device)
     expected = module(x)
     with composites.enabled("swiglu"):
-        found = module(x)
-    assert device == "cpu" or "ptxla" not in lazy_text(found)
-    assert torch.equal(found.cpu(), expected.cpu())
+        result = module(x)
+    assert device == "cpu" or "ptxla" not in lazy_text(result)
+    assert torch.equal(result.cpu(), expected.cpu())
     assert calls == [1, 1]
 
 
@@ -330,9 +330,9 @@ def trained(
         ours = Training(make, dtype)
         for _ in range(4):
             assert ours.step().count(node) == count
-    expected, found = stock.left(), ours.left()
-    assert list(found) == list(expected)
-    return expected, found
+    expected, actual = stock.left(), ours.left()
+    assert list(actual) == list(expected)
+    return expected, actual
 
 
 def assert_close_to_stock(
@@ -364,15 +364,15 @@ def test_optimizer_steps_that_take_the_original(name: str) -> None:
 
 def test_parameters_that_made_different_steps_are_updated_apart() -> None:
     def run() -> tuple[int, list[torch.Tensor]]:
-        one, other = nn.Parameter(values(4)), nn.Parameter(values(3, seed=3))
-        optimizer = torch.optim.AdamW([one, other], lr=0.1, foreach=True)
-        one.grad = values(4, seed=1)
+        first, second = nn.Parameter(values(4)), nn.Parameter(values(3, seed=3))
+        optimizer = torch.optim.AdamW([first, second], lr=0.1, foreach=True)
+        first.grad = values(4, seed=1)
         optimizer.step()
-        one.grad, other.grad = values(4, seed=2), values(3, seed=4)
+        first.grad, second.grad = values(4, seed=2), values(3, seed=4)
         torch_xla.sync()
         optimizer.step()
-        text = lazy_text(one.detach(), other.detach())
-        return text.count("ptxla::fused_adamw("), [one.detach().cpu(), other.detach().cpu()]
+        text = lazy_text(first.detach(), second.detach())
+        return text.count("ptxla::fused_adamw("), [first.detach().cpu(), second.detach().cpu()]
 
     _, stock = run()
     with composites.enabled("fused_adamw"):

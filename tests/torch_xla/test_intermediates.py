@@ -25,9 +25,9 @@ def mlp(x: Tensor, weight: Tensor, down: Tensor) -> Tensor:
 
 def gradients(function: Callable[..., Any], *operands: Tensor, **keywords: Any) -> list[Tensor]:
     """The result and the gradients, of copies of the operands on the XLA device."""
-    given = [t.detach().to("xla") for t in operands]
-    leaves = [t.requires_grad_() for t in given if t.is_floating_point()]
-    result = function(*given, **keywords)
+    inputs = [t.detach().to("xla") for t in operands]
+    leaves = [t.requires_grad_() for t in inputs if t.is_floating_point()]
+    result = function(*inputs, **keywords)
     direction = values(*result.shape, seed=9, dtype=result.dtype)
     return [result, *torch.autograd.grad(result, leaves, direction)]
 
@@ -36,8 +36,8 @@ OPERANDS = (values(4, 3), values(3, 5, seed=1), values(5, 2, seed=2))
 
 
 def assert_same(mine: list[Tensor], right: list[Tensor]) -> None:
-    found, expected = ([t.cpu() for t in tensors] for tensors in (mine, right))
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    actual, expected = ([t.cpu() for t in tensors] for tensors in (mine, right))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
 def test_the_backward_takes_the_value() -> None:
@@ -101,8 +101,8 @@ def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:
     ):
         torch.autograd.grad(gated(gate, up).sum(), [gate])
     gate = gate.detach()  # the gradient of `up` alone does not read `up`
-    (found,) = torch.autograd.grad(gated(gate, up).sum(), [up])
-    torch.testing.assert_close(found.cpu(), gate.sigmoid().cpu())
+    (gradient,) = torch.autograd.grad(gated(gate, up).sum(), [up])
+    torch.testing.assert_close(gradient.cpu(), gate.sigmoid().cpu())
     # In an export, where the backward has a reference to a composite that reads `up`.
     nested = composites.composite("t.nested", saves=["x"])(lambda x, up: functional.gelu(x) * up)
     module = CallingWithWeight(lambda x: nested(x, x.detach().cos()))
@@ -123,7 +123,7 @@ def test_a_gradient_of_the_gradient() -> None:
 def test_torch_compile() -> None:
     named = composites.composite("t.named", intermediates=["gate"])(mlp)
     torch._dynamo.reset()
-    compiled = torch.compile(lambda *given: named(*given), backend="aot_eager", fullgraph=True)
+    compiled = torch.compile(lambda *args: named(*args), backend="aot_eager", fullgraph=True)
     mine, right = gradients(compiled, *OPERANDS), gradients(mlp, *OPERANDS)
     assert '"t.named_backward"' in xm.get_stablehlo(mine)
     torch.testing.assert_close([t.cpu() for t in mine], [t.cpu() for t in right])

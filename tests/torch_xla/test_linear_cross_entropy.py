@@ -64,7 +64,7 @@ def stock_and_ours(
         taken: whether the call is to be a composite.
         around_backward: whether there is autocast around the backward.
     """
-    found = []
+    results = []
     for on in (False, True):
         leaves = leaves_of(tensors)
         before = calls()
@@ -72,8 +72,8 @@ def stock_and_ours(
             loss = call(*leaves)
             assert calls() - before == (on and taken)
             with torch.autocast("xla", dtype=torch.bfloat16, enabled=around_backward):
-                found.append(computed(loss, [t for t in leaves if t.requires_grad]))
-    return found[0], found[1]
+                results.append(computed(loss, [t for t in leaves if t.requires_grad]))
+    return results[0], results[1]
 
 
 def assert_bits_of_stock(
@@ -123,8 +123,8 @@ def without_bias(states: Tensor, weight: Tensor, target: Tensor, **options: Any)
 
 
 def calls() -> int:
-    found = composites.stats().entries.get(NAME)
-    return found.calls if found else 0
+    entry = composites.stats().entries.get(NAME)
+    return entry.calls if entry else 0
 
 
 def test_one_composite_each_way() -> None:
@@ -144,9 +144,9 @@ def test_off_and_without_gradients() -> None:
     before = calls()
     with composites.enabled("linear_cross_entropy"), torch.no_grad():
         moved = [t.to("xla") for t in (states, weight, target, bias)]
-        found = composites.linear_cross_entropy(*moved)
+        actual = composites.linear_cross_entropy(*moved)
     assert calls() == before + 1
-    torch.testing.assert_close(found.cpu(), right)
+    torch.testing.assert_close(actual.cpu(), right)
     narrow, rows = states.bfloat16(), weight.bfloat16()
     assert composites.linear_cross_entropy(narrow, rows, target).dtype == torch.float32
 
@@ -180,9 +180,9 @@ def test_compiled() -> None:
     with composites.enabled("linear_cross_entropy"):
         before = calls()
         leaves = leaves_of(tensors)
-        found = computed(torch.compile(whole, backend="openxla")(*leaves), leaves[:3])
+        actual = computed(torch.compile(whole, backend="openxla")(*leaves), leaves[:3])
         assert calls() > before
-    torch.testing.assert_close(found, right)
+    torch.testing.assert_close(actual, right)
 
 
 # ---- in blocks of classes, and of rows ----

@@ -121,8 +121,8 @@ def no_grad() -> Named:
 
 
 def attention_and_norm(x: torch.Tensor) -> torch.Tensor:
-    others = x.detach()  # one gradient, as sums of several may have another order
-    return F.layer_norm(F.scaled_dot_product_attention(x, others, others), (8,))
+    keys = x.detach()  # one gradient, as sums of several may have another order
+    return F.layer_norm(F.scaled_dot_product_attention(x, keys, keys), (8,))
 
 
 def counting_flops(*, forward: bool, backward: bool) -> Named:

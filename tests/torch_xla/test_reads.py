@@ -322,13 +322,13 @@ def test_gradients_are_none_where_pytorch_has_none() -> None:
 
     composed = composites.composite("acme.unused")(two)
     for chosen in ([0], [1], [0, 1], [0, 1, 2]):
-        found = []
+        grads = []
         for function, device in ((composed, "xla"), (two, "cpu")):
             leaves = [torch.ones(3, device=device).requires_grad_() for _ in range(4)]
             results = function(*leaves)
             sum(results[n].sum() for n in chosen).backward()
-            found.append([None if t.grad is None else t.grad.tolist() for t in leaves])
-        assert found[0] == found[1], chosen
+            grads.append([None if t.grad is None else t.grad.tolist() for t in leaves])
+        assert grads[0] == grads[1], chosen
 
 
 def test_one_tensor_is_returned_as_one() -> None:

@@ -92,12 +92,12 @@ PARTS = 4
 def computed(sample: Sample, mode: Mode) -> Mapping[str, Any]:
     """Results of a call. An exception must be stock's exception."""
 
-    def place(tensor: torch.Tensor) -> torch.Tensor:
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().to("xla").requires_grad_(tensor.requires_grad)
 
     try:
         with mode():
-            values = evaluate(sample, place, sample.function)
+            values = evaluate(sample, moved, sample.function)
     except Exception as error:
         return {"raised": f"{type(error).__name__}: {error}".partition("\n")[0]}
     return {f"tensor {number}": tensor for number, tensor in enumerate(values.tensors)}
@@ -119,8 +119,8 @@ def samples(target: Subject, dtype: str, most: int) -> tuple[Sample, ...]:
 def of_database(target: Subject, dtype: torch.dtype, most: int) -> tuple[Sample, ...]:
     if target.is_backward or target.samples is not None:
         return ()
-    found = samples_of(target.entry.op or "", dtype, gradients=False)
-    return chosen([replace(s, text=f"sample {n}") for n, s in enumerate(found)], most)
+    examples = samples_of(target.entry.op or "", dtype, gradients=False)
+    return chosen([replace(s, text=f"sample {n}") for n, s in enumerate(examples)], most)
 
 
 def table(name: str, dtype: str, most: int, modes: Sequence[Mode]) -> Subjects:
@@ -156,8 +156,8 @@ def test_samples_have_the_bits_of_stock(
     tables = {name: table(name, dtype, most, modes) for name in BITS[part::PARTS]}
     nodes = all_same_as_stock(*tables.values()).ours.nodes
     for name, made in tables.items():
-        found = {node for call in made.calls for node in nodes[made.label + call]}
-        is_reached = f"ptxla.{TARGETS[name].entry.composite}" in found
+        reached = {node for call in made.calls for node in nodes[made.label + call]}
+        is_reached = f"ptxla.{TARGETS[name].entry.composite}" in reached
         assert is_reached or dtype in OTHERS or name in ELSEWHERE, name
 
 
@@ -187,13 +187,13 @@ ROUTES = {
 def test_functions_that_end_in_an_entry(all_same_as_stock: Callable[..., Any]) -> None:
     tables = {}
     for name in ROUTES:
-        given = samples_of(f"aten::{name}", torch.float32, gradients=True)
-        calls = {f"{n}": partial(computed, s, torch.enable_grad) for n, s in enumerate(given)}
+        examples = samples_of(f"aten::{name}", torch.float32, gradients=True)
+        calls = {f"{n}": partial(computed, s, torch.enable_grad) for n, s in enumerate(examples)}
         tables[name] = Subjects(calls, emits=(), may=ALL, label=f"{name}, ")
     nodes = all_same_as_stock(*tables.values()).ours.nodes
     for name, made in tables.items():
-        found = {node for call in made.calls for node in nodes[made.label + call]}
-        assert f"ptxla.{ROUTES[name]}" in found, name
+        reached = {node for call in made.calls for node in nodes[made.label + call]}
+        assert f"ptxla.{ROUTES[name]}" in reached, name
 
 
 def in_place(operator: Any, tensor: torch.Tensor, *more: Any, **named: Any) -> Any:
@@ -207,10 +207,10 @@ def test_operators_in_place(all_same_as_stock: Callable[..., Any]) -> None:
     for name in BITS:
         entry = TARGETS[name].entry
         operator = getattr(torch.ops.aten, f"{(entry.op or '').partition('::')[2]}_", None)
-        found = example_calls(entry) if operator is not None else ()
-        for number, call in enumerate(() if isinstance(found, NoCalls) else found):
-            given = Sample(partial(in_place, operator), *call.arguments())
-            subject = {f"{name}_ {number}": partial(computed, given, torch.enable_grad)}
+        examples = example_calls(entry) if operator is not None else ()
+        for number, call in enumerate(() if isinstance(examples, NoCalls) else examples):
+            sample = Sample(partial(in_place, operator), *call.arguments())
+            subject = {f"{name}_ {number}": partial(computed, sample, torch.enable_grad)}
             tables.append(Subjects(subject, emits={entry.composite}, may=ALL))
     assert len(tables) > 10
     all_same_as_stock(*tables)
@@ -231,7 +231,7 @@ def compiled(sample: Sample) -> Mapping[str, Any]:
     """Results and gradients in a graph of torch.compile that is run operator by operator."""
     torch._dynamo.reset()
     options: Any = {"backend": "aot_eager", "fullgraph": True, "dynamic": False}
-    run = torch.compile(lambda *given, **named: sample.function(*given, **named), **options)
+    run = torch.compile(lambda *args, **kwargs: sample.function(*args, **kwargs), **options)
     return on_cpu(computed(Sample(run, sample.arguments, sample.keywords), torch.enable_grad))
 
 

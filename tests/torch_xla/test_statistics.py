@@ -33,10 +33,10 @@ from lowering.stats.data import (
 def fallbacks(name: str) -> dict[str, int]:
     """The reasons so far for which an entry did not claim calls, and their numbers."""
     entry = composites.stats().entries.get(name)
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for fallback in entry.fallbacks if entry else ():
-        found[fallback.reason] = found.get(fallback.reason, 0) + fallback.calls
-    return found
+        counts[fallback.reason] = counts.get(fallback.reason, 0) + fallback.calls
+    return counts
 
 
 def test_calls_and_hits_are_counted() -> None:

@@ -38,8 +38,8 @@ Use = Callable[[str], str]
 
 def made(*tensors: torch.Tensor) -> list[tuple[str, int]]:
     text = xm.get_stablehlo(list(tensors))
-    found = re.findall(r'composite "([\w.]+)".*version = (\d+)', text)
-    return sorted((name, int(version)) for name, version in found)
+    pairs = re.findall(r'composite "([\w.]+)".*version = (\d+)', text)
+    return sorted((name, int(version)) for name, version in pairs)
 
 
 def test_each_version_is_what_its_graph_says(use: Use) -> None:

@@ -56,13 +56,13 @@ def mx(*operands: Any, **named: Any) -> torch.Tensor:
 
 def eighths(*shape: int, dtype: torch.dtype) -> torch.Tensor:
     """Numbers that 8-bit floats hold exactly."""
-    places = torch.arange(torch.Size(shape).numel())
-    return (((places * 7) % 13 - 6) / 8).reshape(shape).to(dtype)
+    positions = torch.arange(torch.Size(shape).numel())
+    return (((positions * 7) % 13 - 6) / 8).reshape(shape).to(dtype)
 
 
 def codes(*shape: int, least: int = 0, kinds: int = 256) -> torch.Tensor:
-    places = torch.arange(torch.Size(shape).numel())
-    return (least + (places * 37) % kinds).reshape(shape).to(torch.uint8)
+    positions = torch.arange(torch.Size(shape).numel())
+    return (least + (positions * 37) % kinds).reshape(shape).to(torch.uint8)
 
 
 ENDS = torch.tensor([3, 3, 8], dtype=torch.int32)
@@ -104,7 +104,7 @@ def test_forms() -> None:
 @pytest.mark.usefixtures("xla")
 def test_compiled_forms() -> None:
     # PyTorch compiles grouped products in bf16 alone, and these forms are compared in f32.
-    compiled = {name: one for name, one in FORMS.items() if not name.startswith("ragged_dot")}
+    compiled = {name: form for name, form in FORMS.items() if not name.startswith("ragged_dot")}
     vendor_calls.check_forms(compiled, compiled=True)
 
 
@@ -121,8 +121,8 @@ def test_compiled_grouped_products() -> None:
     names = [call.split('"')[1] for call in vendor_calls.emitted_by(*results, *grads)]
     assert names == ["chlo.ragged_dot"] * 3
     expected, expected_grads = vendor_calls.values_and_gradients(product, "cpu", tensors)
-    found = [tensor.cpu() for tensor in results + grads]
-    torch.testing.assert_close(found, expected + expected_grads)
+    actual = [tensor.cpu() for tensor in results + grads]
+    torch.testing.assert_close(actual, expected + expected_grads)
 
 
 def exported(call: Callable[..., Any], *tensors: torch.Tensor) -> Module:
