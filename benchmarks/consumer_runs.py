@@ -21,7 +21,7 @@ FLOOR = 0.1
 """A number added to the largest value of an output, for outputs that are noise around zero."""
 
 
-def error_of(folder: Path, consumer: Consumer) -> float:
+def measure_error(folder: Path, consumer: Consumer) -> float:
     """The largest error of a consumer's outputs, for a folder that `consumer_programs` wrote."""
     module = Module.read(folder / "program.mlir")
     module = run_passes(module, target_passes(TARGET[consumer]))

@@ -118,10 +118,10 @@ def chain(operator: str, calls: int, *, backward: bool) -> Workload:
         norm = module = torch.nn.LayerNorm(SHAPE[-1]).to("xla")
         arguments = (norm.normalized_shape, norm.weight, norm.bias)
 
-    def traced(call: Callable[..., torch.Tensor], *others: object) -> Results:
+    def traced(call: Callable[..., torch.Tensor], *operands: object) -> Results:
         y = x
         for _ in range(calls):
-            y = call(y, *others)
+            y = call(y, *operands)
         return torch.autograd.grad(y, x, seed) if backward else (y,)
 
     def function() -> Results:  # looked up here: composites replace it
@@ -261,7 +261,7 @@ def measure(name: str, repeats: int, markers: Markers) -> list[str | list[str]]:
             in_graph = max(in_graph, inside)
             for quantity, values in samples.items():
                 blocks.setdefault(quantity, {s: [] for s in SIDES})[side].append(values)
-    rows = [_row(workload, each, blocks[each]) for each in QUANTITIES if each in blocks]
+    rows = [_row(workload, key, blocks[key]) for key in QUANTITIES if key in blocks]
     plural = "" if in_graph == 1 else "s"
     title = f"## {name}: {in_graph} composite{plural} in the graph"
     return [title, markdown_table(BESIDE_STOCK, rows, numbers=range(1, 6))]

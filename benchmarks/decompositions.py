@@ -171,7 +171,7 @@ def compile_row(name: str, budget: float) -> dict[Side, float]:
     spent, first = seconds(turn)
     count = max(FEWEST, min(COMPILES, int(budget / spent)))
     turns = [first, *(turn() for _ in range(count - 1))]
-    return {side: median(each[side] for each in turns) for side in first}
+    return {side: median(times[side] for times in turns) for side in first}
 
 
 def _placed(comparison: Comparison) -> OnDevice:
@@ -200,13 +200,13 @@ def _alternatives() -> list[str]:
 
 
 def size_row(name: str, side: Side, folder: Path) -> int | None:
-    """Bytes of the buffers of the step's program; see `of_last_program`."""
+    """Bytes of the buffers of the step's program; see `last_program_size`."""
     comparison = COMPARISONS[name]
     placed = _placed(comparison)
     with on(comparison, side):
         for _ in range(STEPS):
             _step(placed, comparison)
-    return memory.of_last_program(folder)
+    return memory.last_program_size(folder)
 
 
 # ---- in the process that asks ----
@@ -283,7 +283,7 @@ def main() -> None:
     names = chosen(COMPARISONS, options.names)
     cases = [("", name, partial(measure, name, options.repeats, options.budget)) for name in names]
     results = list(measured(cases, options.results, lambda _, row: Row(**row)))
-    rows = [row for one in results for row in one.rows]
+    rows = [row for case in results for row in case.rows]
     cells = [line for row in rows for line in lines(row)]
     text = page(
         "Decompositions beside stock's",

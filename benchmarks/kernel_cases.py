@@ -12,7 +12,7 @@ import yaml
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.cases import Case, case_of
+from benchmarks.cases import Case, parse_case
 from benchmarks.training_models import Batch
 from benchmarks.training_steps import OwnLoss, architecture, causal_gpt, gpt2, model_of
 from benchmarks.unet import ResidualBlock, SelfAttention
@@ -41,17 +41,17 @@ class Growing:
         """The cases, with the value of `size`."""
         measure = MEASURES[self.measure]
         cases = [self._case(sizes) for sizes in self.sizes]
-        return [(measure(*case.operands().values(), *case.others()), case) for case in cases]
+        return [(measure(*case.operands().values(), *case.constants()), case) for case in cases]
 
     def _case(self, sizes: Sequence[int]) -> Case:
         if self.name == "convolution":
-            return case_of(self.name, sizes, channels=sizes[1])
-        return case_of(self.name, sizes)
+            return parse_case(self.name, sizes, channels=sizes[1])
+        return parse_case(self.name, sizes)
 
 
 _FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-CASES: Sequence[Case] = [case_of(**row) for row in _FILE["cases"]]
-ON_GPUS: Sequence[Case] = [case_of(**row) for row in _FILE["on GPUs"]]
+CASES: Sequence[Case] = [parse_case(**row) for row in _FILE["cases"]]
+ON_GPUS: Sequence[Case] = [parse_case(**row) for row in _FILE["on GPUs"]]
 """Calls that alternatives for XLA's CPU backend take."""
 GROWING: Sequence[Growing] = [Growing(name, **row) for name, row in _FILE["growing"].items()]
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.cases import UPDATE, Mode, Place
-from benchmarks.training_models import ARCHITECTURES, Batch, of_transformers
+from benchmarks.training_models import ARCHITECTURES, Batch, transformers_model
 from benchmarks.unet import unet  # noqa: F401 (of decomposition_cases.yaml)
 
 
@@ -74,7 +74,7 @@ _FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="u
 
 def model_of(name: str) -> nn.Module:
     """One of the YAML file, with random weights."""
-    return of_transformers(_FILE[name]["module"], **_FILE[name]["settings"])
+    return transformers_model(_FILE[name]["module"], **_FILE[name]["settings"])
 
 
 def tokens_of(name: str) -> Tensor:

@@ -187,9 +187,9 @@ def markdown(rows: Sequence[Row], suite: Suite, note: str) -> str:
     )
 
 
-def _listed(row: Row, known: Mapping[str, str]) -> list[str]:
+def _listed(row: Row, reasons: Mapping[str, str]) -> list[str]:
     return [
-        f"`{test}`: {stock} -> {ours}" + (f" ({known[test]})" if test in known else "")
+        f"`{test}`: {stock} -> {ours}" + (f" ({reasons[test]})" if test in reasons else "")
         for test, stock, ours in row.differences
     ]
 
