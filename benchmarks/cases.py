@@ -33,7 +33,7 @@ NAMES = {F32: "", BF16: ", bf16", F16: ", f16"}
 
 
 class Called(nn.Module):
-    """One operator on parameters, weighted and summed, so that a step has its gradient too."""
+    """An operator on parameters, weighted and summed, so that a step has its gradient too."""
 
     def __init__(self, function: Callable[..., Tensor], operands: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Called(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One call, at one size."""
+    """A call at one size."""
 
     name: str
     function: Callable[..., Tensor]
@@ -204,7 +204,7 @@ def images(name: str, function: Callable[..., Tensor], *shape: int) -> Case:
 
 
 def resampling(mode: str) -> Callable[[Tensor], Tensor]:
-    """To twice the height and width."""
+    """Return a function that resamples to twice the height and width."""
     return partial(functional.interpolate, scale_factor=2.0, mode=mode)
 
 

@@ -238,7 +238,7 @@ def block(
 
 
 def _after_tracing(trace: Trace) -> float:
-    """One whole step; returns the seconds it spent after tracing."""
+    """Run a whole step; return the seconds that it spent after tracing."""
     results = trace()
     spent, _ = seconds(settle)
     del results

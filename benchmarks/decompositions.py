@@ -78,7 +78,7 @@ ONE_PROGRAM = {"XLA_COMPILATION_CACHE_SIZE": "1"}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One comparison. Times are in seconds, sizes in bytes; both by side."""
+    """A comparison. Times are in seconds, sizes in bytes; both by side."""
 
     name: str
     blocks: Mapping[Side, list[list[float]]]
@@ -213,7 +213,7 @@ def size_row(name: str, side: Side, folder: Path) -> int | None:
 
 
 def measure(name: str, repeats: int, budget: float) -> list[Row]:
-    """One row, in several processes."""
+    """Measure a row, in several processes."""
     blocks, taken = alone(time_row, name, repeats, budget)
     with environment(ONE_PROGRAM):
         compiles = alone(compile_row, name, budget)

@@ -57,7 +57,7 @@ GROWING: Sequence[Growing] = [Growing(name, **row) for name, row in _FILE["growi
 
 
 class Weighted(nn.Module):
-    """One parameter, whose gradient is an input: a step is little more than the update."""
+    """A parameter whose gradient is an input: a step is little more than the update."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Weighted(nn.Module):
 
 
 class UNet(nn.Module):
-    """One level down and up again, with attention at the bottom; returns its loss."""
+    """A U-Net with one level down and up, and attention at the bottom; returns its loss."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ NOT_TUNED = (
     *("bert", "roberta", "albert", "electra", "opt", "gpt_neox"),
     *("mistral", "qwen2", "gemma", "phi", "olmo2", "stablelm"),
 )
-"""Of benchmarks/training_models.py: where the automatic choice has only not to lose."""
+"""Models of benchmarks/training_models.py: there, the automatic choice only must not lose."""
 OTHERS: Sequence[StepCase] = tuple(
     StepCase(name, partial(architecture, name), 0.98) for name in NOT_TUNED
 )

@@ -368,7 +368,7 @@ def markdown(lines: Iterable[Line]) -> str:
 
 
 def cases(options: argparse.Namespace) -> Iterator[Measurement[Line]]:
-    """All cases of all parts."""
+    """Yield all cases of all parts."""
     for case in CASES:
         yield "calls", case.name, partial(call_lines, case, options.seconds)
     for growing in GROWING:

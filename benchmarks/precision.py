@@ -62,7 +62,7 @@ out_dtype_operator: Any = torch.ops.higher_order.out_dtype
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to write a product whose result is wide."""
+    """A way to write a product whose result is wide."""
 
     who: str
     """Eager CPU, stock XLA, this project, or a reference that nobody would write."""
@@ -309,7 +309,7 @@ Step = Callable[[nn.Module, int], Tensor]
 
 
 def linear() -> tuple[nn.Module, Step]:
-    """One layer, whose exact gradient is that of the same bf16 numbers: the sums alone."""
+    """A layer whose exact gradient is that of the same bf16 numbers: the sums alone."""
     module = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False))
 
     def loss(module: nn.Module, batch: int) -> Tensor:

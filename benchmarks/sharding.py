@@ -78,7 +78,7 @@ class OneSide:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One case on both sides."""
+    """A case on both sides."""
 
     name: str
     stock: OneSide

@@ -17,7 +17,7 @@ from benchmarks.cases import Case, called, cross_entropy, group_norm, images, in
 from benchmarks.training_models import transformers_model
 
 Spec = tuple[str | None, ...]
-"""For each dimension of a tensor, the axis of the mesh that shares it out, or None."""
+"""The axis of the mesh that shares out each dimension of a tensor, or None."""
 
 MODEL = "model"
 DATA = "data"

@@ -65,7 +65,7 @@ SUITES = {name: Suite(**fields) for name, fields in _FILE.items()}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One file, stock against composites."""
+    """A file, stock against composites."""
 
     file: str
     outcomes: Mapping[str, Outcomes]

@@ -31,7 +31,7 @@ for script in {ORDERS}:
 
 @pytest.mark.process
 def test_export_is_the_function() -> None:
-    """In processes that have imported nothing else."""
+    """`composites.export` is the function in processes that have imported nothing else."""
     done = run_python(FORKS)
     assert done.stdout.splitlines() == [f"0 {script}" for script in ORDERS], done.stderr
 

@@ -46,7 +46,7 @@ def first(samples: Any) -> list[torch.Tensor]:
 
 
 def of_language_models() -> Iterator[tuple[str, tuple[Callable[..., Any], list[torch.Tensor]]]]:
-    """Each sample of each function: its name and number, and the call."""
+    """Yield the name and number of each sample of each function, and its call."""
     for name in LANGUAGE_MODELS:
         torch.manual_seed(0)
         for number, (args, options) in enumerate(getattr(litert_lm_samples, name)(torch.float32)):

@@ -24,7 +24,7 @@ from lowering.stablehlo.diagnosis.devices import SIGNATURE, litert_flatbuffer, w
 
 
 class Operators(torch.nn.Module):
-    """One call for each form of the registries; the results end to end."""
+    """A call for each form of the registries; the results end to end."""
 
     def __init__(self) -> None:
         super().__init__()

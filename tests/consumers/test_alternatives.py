@@ -57,7 +57,7 @@ def exported(module: torch.nn.Module, x: Tensor, target: str) -> Step:
 
 
 def errors(results: list[Any], right: list[np.ndarray[Any, Any]]) -> list[float]:
-    """Of each result, the greatest error, in parts of its greatest number."""
+    """The greatest error of each result, relative to its greatest number."""
     return [
         float(np.abs(np.asarray(result) - expected).max() / np.abs(expected).max())
         for result, expected in zip(results, right, strict=True)

@@ -95,7 +95,7 @@ def check_calls(reports: Mapping[str, Any]) -> None:
 
 @pytest.mark.process
 def test_flatbuffers_hold_litert_operators_and_agree() -> None:
-    """Of one call of each form, a training step, and functions that only LiteRT has."""
+    """LiteRT runs a call of each form, a training step, and functions that only LiteRT has."""
     reports = converted("operators", "conv_net:train", "calls")
     check_inference("operators", reports["operators"])
     check_training("conv_net", reports["conv_net:train"])

@@ -211,7 +211,7 @@ BACKENDS = {"litert": "litert_converter", "openvino": "openvino"}
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_program_is_diagnosed_in_parts(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the backend is missing, there is one error, and not one for each composite."""
+    """A missing backend is one error, and not one for each composite."""
     diagnosis = ("diagnose", DATA / "block.mlir", "--backend", backend)
     code, out, _ = invoke(*diagnosis)
     assert (code, out.count("right")) == (0, 3)

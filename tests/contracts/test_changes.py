@@ -53,7 +53,7 @@ DOCUMENT: dict[str, Any] = json.loads(lock_text(lock(BASE)))["contracts"][0]
 
 
 def test_what_changes_of_an_entry_mean() -> None:
-    """Each case has the keys of BASE that become others, as in a lock."""
+    """Changes have the keys of BASE that each case replaces, as in a lock."""
 
     def written(parts: Mapping[str, str]) -> str:
         document = DOCUMENT | yaml.safe_load(parts[""])

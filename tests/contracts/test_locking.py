@@ -47,7 +47,7 @@ def lock(file: str) -> Lock:
 
 
 def test_the_builtin_lock_says_what_the_registry_says() -> None:
-    """Without decompositions, which `composites lock --check` compares."""
+    """The lock and the registry are equal but for decompositions (`composites lock --check`)."""
     registry = builtin_registry()
     now = Lock(registry.namespace, {}, tuple(contracts(registry)))
     differences = changes(read_lock(LOCK), now)

@@ -27,7 +27,7 @@ class Case:
 
 
 def cases() -> dict[str, Case]:
-    """By title. A part is named as in `copies of plain: one, two`."""
+    """Cases by title. A part is named as in `copies of plain: one, two`."""
     by_title = {}
     for title, parts in read_cases(FILE).items():
         name, text = list(parts.items())[-1]

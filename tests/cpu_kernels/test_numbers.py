@@ -1,4 +1,4 @@
-"""Each kernel against the decomposition that it replaces, forward and backward."""
+"""Kernels against the decompositions that they replace, forward and backward."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ def sampled(
     dtype: torch.dtype = F32,
     **keywords: Any,
 ) -> Sample:
-    """Of random points, half of which lie outside the image."""
+    """A sampling at random points, half of which lie outside the image."""
     keywords = {"align_corners": False, **keywords}
     return Sample(functional.grid_sample, [image, (*points, 2)], dtype=dtype, keywords=keywords)
 
@@ -245,7 +245,7 @@ SAMPLES: Mapping[str, Sample] = {
 
 
 FAST = ("softmax",)
-"""Each kernel is compiled when it is first used, which takes seconds."""
+"""Kernels are compiled when they are first used, which takes seconds."""
 WEEKLY = ("loss, large, bf16",)
 
 

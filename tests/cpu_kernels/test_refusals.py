@@ -25,7 +25,7 @@ f32, i64, i1, i8 = (partial(operand, dtype=dtype) for dtype in ("float32", "int6
 
 @dataclass(frozen=True)
 class Call:
-    """One that a kernel takes, and how it is changed to one that it must not take."""
+    """A call that a kernel takes, and the change after which the kernel must not take it."""
 
     kernel: str
     operands: tuple[jax.ShapeDtypeStruct, ...]

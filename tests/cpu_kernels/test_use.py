@@ -79,7 +79,7 @@ def test_the_entry_of_convolutions_has_the_bits_of_stock(registry: Path) -> None
 
 @pytest.mark.slow
 def test_a_forward_alone_runs_on_kernels() -> None:
-    """Its composite lacks what a backward needs, and the kernel returns it all the same."""
+    """A composite without gradients lacks what a backward needs; the kernel returns it anyway."""
     logits, target = torch.randn(5, 30), torch.randint(30, (5,))
     step = composites.export(Calling(functional.cross_entropy), (logits, target)).compile("cpu")
     outputs, _ = step(step.init({}), logits, target)

@@ -159,7 +159,7 @@ def _modules_of(folder: Path) -> Iterator[None]:
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Each command of a console, with the lines of output that stand under it."""
+    """Yield each command of a console, with the lines of output that stand under it."""
     for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
         command, *shown = part.splitlines()
         yield command, [line for line in shown if line.strip() not in ("", "…")]

@@ -20,7 +20,7 @@ from lowering.stats.data import Stats
 
 ROOT = Path(__file__).parents[2]
 NARROW = {"COLUMNS": "40"}
-"""Of a terminal. What is printed here goes to no terminal, so nothing may depend on it."""
+"""Variables of a terminal. Tests print to no terminal, so nothing may depend on them."""
 
 
 def invoke(*arguments: str, env: dict[str, str] | None = None) -> Result:

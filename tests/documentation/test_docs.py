@@ -88,12 +88,12 @@ def test_snippets_run_and_print_what_their_comments_promise(pages: list[Path], f
 @pytest.mark.process
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_tutorial(page: str, reader: Any) -> None:
-    """From its first line to its last, in an empty folder."""
+    """The tutorial runs from its first line to its last, in an empty folder."""
     reader.follow(DOCS / page)
 
 
 def test_registries(fences: Any, reader: Any) -> None:
-    """Each YAML block is a file, or the entries of one, whose functions the page has too."""
+    """YAML blocks are files, or entries of files, whose functions the page has too."""
     checked = 0
     for page in PAGES:
         if page.name in TUTORIALS:

@@ -167,7 +167,7 @@ def test_sums_that_depend_on_each_other_stay() -> None:
 
 
 def test_two_groups_make_no_cycle() -> None:
-    """Each of two sums depends on one of two others: all four in two pairs, or in one."""
+    """Two sums that depend on one of two others become two pairs, or one."""
     body = summing(
         ("reduce", [1, 3]), ("broadcast", [4]), ("add", [5, 2]), ("reduce", [6, 3]),
         ("reduce", [2, 3]), ("broadcast", [8]), ("add", [9, 1]), ("reduce", [10, 3]),

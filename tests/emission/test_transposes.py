@@ -43,6 +43,6 @@ def test_a_matrix_is_read_as_it_is_given(batch: int) -> None:
 
 
 def test_other_transposes_stay() -> None:
-    """Of batches, of batches and rows, and of all dimensions."""
+    """Transposes of batches, of batches and rows, and of all dimensions stay."""
     for order, batch in (([1, 0, 2, 3], 2), ([0, 2, 1, 3], 2), ([2, 0, 1], 1)):
         stays(product(order, batch), fold_transposes)

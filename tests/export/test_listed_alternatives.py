@@ -199,7 +199,7 @@ def test_a_program_keeps_the_decompositions_it_was_exported_with(
 
 
 def test_the_choice_of_the_process_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the environment, and of a block."""
+    """The choice of the environment counts, and so does the choice of a block."""
     model, x = torch.nn.Upsample(scale_factor=2, mode="bilinear"), torch.ones(1, 1, 4, 4)
     assert not composites.export(model, (x,)).keeps_decompositions
     for choice in ("fast", "stock"):
@@ -330,7 +330,7 @@ def test_why_an_alternative_is_not_taken(listed: Callable[[str, str], tuple[Path
 
 @pytest.mark.slow
 def test_auto_takes_what_is_faster_on_the_platform() -> None:
-    """Without a GPU: the programs with what `auto` takes, lowered for one."""
+    """Without a GPU, programs with the choices of `auto` are only lowered for a GPU."""
 
     def call(query: Tensor, x: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
         attended = attend(query, query, query, is_causal=True)

@@ -74,7 +74,7 @@ def choices(program: Program, kernels: Any = "auto") -> dict[str, tuple[str, str
 
 
 def _plain(text: str | None) -> str:
-    """Without the name of the kernels' module, which each test has of its own."""
+    """Remove the name of the kernels' module, which is another one in each test."""
     return re.sub(r"listed_\d+:", "", text or "")
 
 

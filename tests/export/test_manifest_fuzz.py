@@ -29,7 +29,7 @@ SIMPLE = (
 )
 KeyPath = tuple[Any, ...]
 TYPES = ["tensor<4x4xf32>", "tensor<4xf32>", "tensor<f32>", "tensor<2x4xf32>"]
-"""Of the inputs of the program below: a weight, a bias, a count and an argument."""
+"""Types of the inputs of the program below: a weight, a bias, a count and an argument."""
 
 
 def key_paths(document: Any, at: KeyPath = ()) -> Iterator[KeyPath]:

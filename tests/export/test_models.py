@@ -17,7 +17,7 @@ DTYPES = {torch.float32: "f32", torch.int64: "i64"}
 
 @variants("name", MODELS)
 def test_numbers_are_those_of_pytorch(name: str) -> None:
-    """Of inference and of a step, which has loss and gradients too; and with no composites left."""
+    """Inference and steps, with loss and gradients, have PyTorch's numbers, also decomposed."""
     model = load_example(name)
     for kind in ("inference", "step"):
         program = export_example(name, kind)

@@ -117,7 +117,7 @@ def test_a_buffer_that_is_written_is_an_output(write: str, x: torch.Tensor) -> N
 
 
 def test_export_leaves_the_process_as_it_was(x: torch.Tensor) -> None:
-    """One that fails too."""
+    """An export that fails leaves the process as it was, too."""
     import torch_xla.core.xla_model as xm
 
     model, failing = load_example("conv_net"), Computed(lambda self, x: 1 / 0)

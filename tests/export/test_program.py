@@ -322,7 +322,7 @@ FILES = ["manifest.json", "program.mlir", "program.mlirbc"]
 def test_a_program_is_replaced_as_a_whole(
     small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the permissions that the umask leaves; a link keeps pointing at its folder."""
+    """The program has the permissions of the umask; a link keeps pointing at its folder."""
     module, program = small
     (tmp_path / "link").symlink_to(tmp_path / "program")
     before = os.umask(0o027)

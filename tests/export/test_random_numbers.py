@@ -73,7 +73,7 @@ FAST = (
     *("bernoulli of a tensor", "integers", "a permutation", "normal, even", "normal, odd"),
     *("normal of a tensor's width", "exponential"),
 )
-"""One of each operator."""
+"""A call of each operator."""
 
 
 def drawn(function: Callable[[Tensor], Tensor]) -> list[float]:

@@ -142,7 +142,7 @@ def test_a_function_that_reads_a_tensor_from_outside() -> None:
 
 @variants("operator", [torch.ops.higher_order.cond, torch.cond])
 def test_operators_that_torch_xla_cannot_record(operator: Callable[..., torch.Tensor]) -> None:
-    """As a module calls them, or a graph of torch.export does."""
+    """Modules that call the operators are refused, and so are graphs of torch.export."""
     module = Calling(lambda x: operator(x.sum() > 0, torch.sin, torch.cos, (x,)))
     with pytest.raises(ExportError, match="torch_xla cannot record PyTorch's cond") as raised:
         composites.export(module, (torch.randn(4),))

@@ -33,7 +33,7 @@ MESHES = ({"model": 4}, {"data": 2, "model": 4}, {"x": 2, "y": 1, "z": 2})
 
 
 def specs(mesh: DeviceMesh, rank: int) -> list[tuple[tuple[str, ...], ...]]:
-    """All that have at most one axis for a dimension, and those that have all for one."""
+    """All specs with at most one axis for a dimension, and those with all axes for one."""
     singles = product([(), *((name,) for name in mesh.names)], repeat=rank)
     distinct = [spec for spec in singles if len({*spec} - {()}) == sum(map(bool, spec))]
     whole = [mesh.names, tuple(reversed(mesh.names))]
@@ -41,7 +41,7 @@ def specs(mesh: DeviceMesh, rank: int) -> list[tuple[tuple[str, ...], ...]]:
 
 
 def test_the_text_of_gspmd_says_the_spec() -> None:
-    """It may be another spec of the same division, as where an axis has size 1."""
+    """The parsed spec can be another one of the same division, as where an axis has size 1."""
     for sizes, rank in product(MESHES, (1, 2, 3)):
         mesh = DeviceMesh.from_mesh(sizes)
         for spec in specs(mesh, rank):

@@ -415,7 +415,7 @@ def test_wrong_kernels(inference: Program) -> None:
 
 
 def test_gpus_are_told_apart() -> None:
-    """By what jax tells of the client, since both platforms are `gpu` there."""
+    """GPUs are told apart by jax's client, since both platforms are `gpu`."""
     for version, platform in (("cuda 12080", "cuda"), ("rocm 60300", "rocm")):
         client = SimpleNamespace(platform_version=version)
         assert platform_of(SimpleNamespace(platform="gpu", client=client)) == platform

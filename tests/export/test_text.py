@@ -118,7 +118,7 @@ def test_every_process_writes_the_same_bytes() -> None:
 
 
 def test_exporting_again_gives_the_same_text() -> None:
-    """Of a module on meta too, which has no values."""
+    """A module on meta, which has no values, gives the same text too."""
     model = load_example("vit")
     module = copy.deepcopy(model.module).to("meta")
     again = composites.export(module, model.args, model.kwargs, train=True)

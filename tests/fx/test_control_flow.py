@@ -187,7 +187,7 @@ def scaled(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def functions_of_autograd(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
-    """They read a parameter that is not an operand of the branch."""
+    """Functions read a parameter that is not an operand of the branch."""
     return ops.cond(
         x.sum() > 0, lambda x: Squared.apply(x, weight), lambda x: scaled(x, weight) * 1, (x,)
     )
@@ -342,7 +342,7 @@ def test_live_programs(function: Callable[..., Any], train: bool) -> None:
 
 
 def test_a_live_loop() -> None:
-    """It has no gradient in a program: with one, it runs in eager PyTorch."""
+    """A loop has no gradient in a program: with a gradient, it runs in eager PyTorch."""
     torch._dynamo.reset()
     module, reference = Layered(loop), Layered(loop, InPython)
     with torch.no_grad():
@@ -357,7 +357,7 @@ def test_a_live_loop() -> None:
 
 
 def test_a_live_graph_that_runs_in_eager_pytorch_keeps_its_device() -> None:
-    """In the graphs that operators take, too."""
+    """Tensors keep their device in the graphs that operators take, too."""
 
     def drawn(x: torch.Tensor) -> torch.Tensor:
         moved = torch.rand_like(x) * 0 + torch.arange(4.0) + torch.tensor([1.0, 2.0, 3.0, 4.0])

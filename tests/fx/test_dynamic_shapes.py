@@ -39,7 +39,7 @@ class Model:
     call: Callable[[int, int], Tensors]
     """Keyword arguments."""
     dims: Mapping[str, Mapping[int, str]]
-    """Which of their dimensions vary."""
+    """The dimensions that vary."""
 
     def at(self, b: int, s: int) -> Example:
         return Example("", self.module, (), self.call(b, s), torch.optim.SGD)

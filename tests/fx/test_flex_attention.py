@@ -137,7 +137,7 @@ def test_what_a_function_reads_has_a_gradient(names: tuple[str, ...]) -> None:
 
 
 def test_another_compiler_gets_what_is_no_composite() -> None:
-    """It has kernels of its own for the operator."""
+    """Another compiler has kernels of its own for the operator."""
     graphs: list[str] = []
 
     def compiler(graph: torch.fx.GraphModule, _: Any) -> Any:

@@ -65,7 +65,7 @@ def step(model: Any, call: Any, implementation: str, mask: Tensor | None) -> lis
 
 @variants("name", CONFIGS, fast=2)
 def test_steps_of_transformers(name: str, tmp_path: Path) -> None:
-    """Each layer is one composite in each direction, without a mask of all pairs of tokens."""
+    """Layers are one composite in each direction, without a mask of all pairs of tokens."""
     model = made(name)
     for mask in (None, PADDED):
         expected = step(model, model, "eager", mask)

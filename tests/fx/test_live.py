@@ -589,7 +589,7 @@ SHARES: dict[str, Callable[[Tensor], Any]] = {
 
 @pytest.mark.parametrize("name", SHARES)
 def test_optimizers_write_memory_of_xla(name: str) -> None:
-    """What shares the memory of a weight, since before the first step or later, has its values."""
+    """Tensors that share a weight's memory, from the start or later, have its values."""
     steps: list[tuple[Tensor, ...]] = []
     for backend in ("eager", "composites"):
         torch.manual_seed(0)
@@ -662,7 +662,7 @@ SCHEDULED: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 
 @pytest.mark.parametrize("name", SCHEDULED)
 def test_a_learning_rate_that_changes(name: str) -> None:
-    """It is a tensor of the second graph, which all further steps have."""
+    """The learning rate is a tensor of the second graph, which all further steps have."""
 
     def train(wrap: Callable[[Any], Any]) -> list[Tensor]:
         model = made(lambda: nn.Linear(4, 4))

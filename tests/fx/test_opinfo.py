@@ -29,11 +29,11 @@ TARGETS = {t.label: t for t in subjects_of(tuple(CATALOG), CATALOG) if t.alterna
 FLOATS = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 ONE, MANY = 1, 12
-"""How many samples of each source are run."""
+"""The number of samples of each source that are run."""
 
 ROUNDINGS = {"f32": 16, "bf16": 4, "f16": 8}
-"""How many roundings of the largest number of a result its numbers may be away from PyTorch's in
-f64, in addition to twice what PyTorch's own are away from those in its dtype."""
+"""The distance of results from PyTorch's in f64, in roundings of the largest number of a result, in
+addition to twice the distance of PyTorch's own results in that dtype."""
 
 WITHOUT_CPU = frozenset(
     f"ptxla.{name}"
@@ -67,11 +67,11 @@ CHANGED_IN_BF16 = frozenset(["ptxla.muon"])
 """Entries that add to an operand what they computed in bf16."""
 
 PICKING = {"ptxla.sort": 1, "ptxla.stable_sort": 1, "ptxla.topk": 2}
-"""Entries whose second result has places in the first operand, and where the dimension stands among
-their arguments. Which one of equal numbers comes first is left open."""
+"""Entries whose second result has indices into the first operand, and the position of the dimension
+among their arguments. The order of equal numbers is left open."""
 
 TERMS = 2
-"""How many roundings of its terms a gradient may be away, too. The terms are products of the same
+"""The distance of a gradient in roundings of its terms, in addition. The terms are products of the same
 numbers as those of other gradients, and of the gradients of results, which are about 1. Where they
 cancel, as in the gradient of a norm's input, what remains is small and has the terms' roundings."""
 
@@ -211,7 +211,7 @@ def picks_the_same(sample: Sample, dim: int, mine: torch.Tensor, want: torch.Ten
 
 
 def picked(gradient: torch.Tensor, dim: int, indices: torch.Tensor) -> torch.Tensor:
-    """A gradient at places; elsewhere it is zero."""
+    """A gradient at indices; elsewhere it is zero."""
     if not gradient.dim():
         return gradient
     assert not gradient.scatter(dim, indices, 0).any()
@@ -333,15 +333,15 @@ OTHERS = {
 }  # fmt: skip
 """Functions that end in several operators."""
 REFUSED = {"aten::polygamma", "aten::to"}
-"""Some of their samples have no form in JAX, or leave the device; see test_operators.py."""
+"""Operators with samples that have no form in JAX, or leave the device; see test_operators.py."""
 ROUGH = {"aten::erfinv": 3}
-"""How many times as many roundings a result may have."""
+"""The factor by which results may have more roundings."""
 NAMES = sorted((RULED | OTHERS) - REFUSED)
 PARTS = 8
 
 
 def few_samples(name: str, dtype: torch.dtype) -> list[Sample]:
-    """Some that PyTorch takes on the CPU, one of them of a tensor without dimensions."""
+    """Samples that PyTorch takes on the CPU, one of them of a tensor without dimensions."""
     every = [s for s in opinfo.samples_of(name, dtype, gradients=True) if tensors_of(s)]
     scalars = [s for s in every if not tensors_of(s)[0].dim()]
     by_id = {id(s): s for s in (*chosen(every, 2), *scalars[-1:])}

@@ -363,7 +363,7 @@ def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
 
 
 def test_an_optimizer_keeps_its_state_in_bytes() -> None:
-    """Its step writes to tensors that hold others."""
+    """A step writes to tensors that hold others."""
     torch.manual_seed(0)
     model, x = nn.Sequential(nn.Linear(64, 64), Calling(lambda y: y.sin().mean())), torch.ones(64)
     step = composites.export(model, (x,), optimizer=partial(AdamW8bit, lr=0.01)).compile()

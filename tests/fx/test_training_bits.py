@@ -29,7 +29,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
 WEEKLY = ("mamba", "t5", "vit")
 
 CLOSE = 2e-6
-"""How far a gradient with other bits may be away, of the largest gradient of the model."""
+"""The largest error of a gradient with other bits, relative to the model's largest gradient."""
 
 Results = dict[str, np.ndarray[Any, Any]]
 

@@ -55,7 +55,7 @@ def training() -> Program:
 
 
 def targets(program: Program) -> list[str]:
-    """Of the custom calls that run where the composites are unknown."""
+    """The targets of custom calls that run where the composites are unknown."""
     names = re.findall(r"stablehlo\.custom_call @([\w$.]+)", decompose(program.module).text)
     return sorted({name for name in names if name.startswith("__")})
 

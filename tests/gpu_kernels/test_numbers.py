@@ -110,7 +110,7 @@ CUDNN: Mapping[str, Sample] = {
     "attention, grouped": cudnn((2, 4, 64, 16), *[(2, 2, 64, 16)] * 2, enable_gqa=True),
     "attention, three dimensions": cudnn((4, 64, 16)),
 }
-"""They run on a GPU only."""
+"""Kernels that run on a GPU only."""
 if HAS_GPU:
     SAMPLES = {**SAMPLES, **{f"cuDNN's {name}": sample for name, sample in CUDNN.items()}}
 
@@ -120,7 +120,7 @@ SLOW = (
     *("attention, causal, more keys", "attention, bf16", "loss, ignored", "loss, bf16"),
     *("norm, several blocks of rows", "norm, epsilon", "norm, bf16"),
 )
-"""In interpret mode, the others take minutes."""
+"""Samples of slow runs. In interpret mode, the other samples take minutes."""
 
 
 def tier(name: str) -> Any:

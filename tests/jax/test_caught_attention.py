@@ -273,7 +273,7 @@ QUERY, KEY, VALUE = normal(2, 3, 2, 5, 4, 8), normal(3, 3, 2, 6, 2, 8), normal(4
 BIASES = normal(5, 3, 2, 4, 5, 6)
 MASKS = jnp.asarray(np.asarray(BIASES) > -1)
 OF_ONE = (QUERY[:, 0], KEY[:, 0], VALUE[:, 0])
-"""Without a batch, as in programs that compute one example."""
+"""Programs without a batch, which compute one example."""
 
 
 @dataclass(frozen=True)

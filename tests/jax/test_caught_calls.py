@@ -50,7 +50,7 @@ class Caught:
     entry: str
     run: Function
     has_backward: bool = True
-    """Whether its gradient is a composite too, where its input has no other uses."""
+    """True if the gradient is a composite too, where the input has no other uses."""
     arguments: Mapping[str, Any] | None = None
     """The entry's own arguments for the same, beside the array."""
 

@@ -171,7 +171,7 @@ MEANINGS: dict[str, Callable[..., Any]] = {
         x, mean, var, scale, bias, momentum=0.01, eps=1e-5
     ),
 }
-"""What norms compute, of channels in front, with the averages afterwards."""
+"""Computations of the norms, for channels in front, with the averages as last results."""
 
 
 @pytest.mark.slow
@@ -269,7 +269,7 @@ def test_a_number_of_numpy_says_that_averages_are_used() -> None:
 
 
 def test_a_transposed_embedding_is_the_programs_own() -> None:
-    """It is linear in the weights."""
+    """The embedding is linear in the weights."""
     embed, variables = _made("linen", "embedding", INDICES, {})
     grad = jnp.arange(24.0).reshape(2, 3, 4)
 

@@ -121,7 +121,7 @@ FAILING = {
         "MissingPackageError: XLA_COMPOSITE_OP=silu: composites of JAX programs",
     ),
 }
-"""What is on in programs that stop, how they begin, and what they say."""
+"""The entries of programs that stop, the programs' first lines, and their messages."""
 
 
 @pytest.mark.process

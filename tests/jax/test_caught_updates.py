@@ -26,7 +26,7 @@ def _parameters(dtype: Any = jnp.float32) -> dict[str, Any]:
 
 
 class Training:
-    """Some steps of optimizers, which are compiled as one. The gradients change."""
+    """Steps of optimizers, which are compiled as one. The gradients change."""
 
     def __init__(self, optimizers: dict[str, Any], parameters: Any) -> None:
         self.optimizers, self.parameters = optimizers, parameters
@@ -93,7 +93,7 @@ def _optimizers() -> dict[str, Any]:
 
 
 EXPECTED = {"ptxla.scale_by_adam": 3 * 9 + 2, "ptxla.scale_by_lion": 6, "ptxla.momentum_trace": 15}
-"""One for each parameter that is not masked."""
+"""Numbers of composites: one for each parameter that is not masked."""
 
 
 ENTRIES = (ADAM, "scale_by_lion", "momentum_trace")
@@ -222,7 +222,7 @@ def test_transformations() -> None:
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("shape", [(4,), (4, 3)], ids=str)
 def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
-    """With one state for each model, divisors are arrays, and the composite has numbers."""
+    """Divisors are arrays where each model has a state; the composite takes numbers."""
     transformation = optax.scale_by_adam(nesterov=nesterov)
     grads = normal(2, *shape)
     state = jax.vmap(transformation.init)(grads)

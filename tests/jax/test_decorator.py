@@ -179,7 +179,7 @@ def test_a_derivative_of_ones_own_is_kept() -> None:
 
 
 def test_calls_are_counted() -> None:
-    """One NaN is as good as another."""
+    """Calls with NaN as an attribute count as equal calls."""
     counted = decorator("acme.counted")(lambda x: x + 1)
     jax.jit(lambda x: counted(counted(x))).lower(X)
     entry = composites.jax.stats().entries["acme.counted"]
@@ -235,7 +235,7 @@ class Both:
     arguments: dict[str, Any]
     keyword_only: tuple[str, ...] = ()
     leaves: Sequence[int | None] = (0, None, 1)
-    """How many operands have a gradient."""
+    """The number of operands that have a gradient."""
 
 
 def _torch_swiglu(

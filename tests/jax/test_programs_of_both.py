@@ -131,7 +131,7 @@ UNLIKE = {
 }
 """Entries that are left out, and why."""
 TOLERANCE = 1e-4
-"""Of the greatest value of a result."""
+"""The tolerance, relative to the greatest value of a result."""
 WITH_OTHER_RESULTS = (
     "log_sigmoid", "nll_loss", "nll_loss2d", "layer_norm", "batch_norm_training", "max_pool2d",
 )  # fmt: skip

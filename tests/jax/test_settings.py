@@ -80,7 +80,7 @@ def test_types_of_64_bits(
 
 
 def precisions(function: Callable[[Any], Any], x: Any) -> set[str]:
-    """Of the products of a gradient."""
+    """The precisions of the products of a gradient."""
 
     def loss(x: Any) -> Any:
         with jax.default_matmul_precision("highest"):

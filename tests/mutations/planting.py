@@ -47,7 +47,7 @@ _CALLS = {"any": "all", "all": "any", "min": "max", "max": "min", "sorted": "lis
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One place where a fault can be planted."""
+    """A location where a fault can be planted."""
 
     module: str
     """Path of the module, relative to the repository."""
@@ -63,7 +63,7 @@ class Site:
 
 
 def sites(root: Path, folders: Sequence[str]) -> list[Site]:
-    """All sites in the functions of the modules in these folders, by rank."""
+    """Return all sites in the functions of the modules in these folders, by rank."""
     listed = [
         site
         for folder in folders

@@ -183,7 +183,7 @@ CHOICES: dict[str, tuple[str | None, str | None]] = {
     "acme.*=small": (None, "small"),
     "small,a": ("a", "a"),
 }
-"""What a text chooses for ptxla.gelu and for acme.e."""
+"""The alternatives that a text chooses for ptxla.gelu and for acme.e."""
 
 
 def test_the_choice(two: Catalog) -> None:
@@ -238,7 +238,7 @@ def test_the_goal_shared_is_asked_before_stock() -> None:
 def test_a_package_that_adds_to_one_that_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is left out too, and not without a word."""
+    """The package is left out too, with a reason."""
     for name, entry in (("wrong", "ptxla.gleu"), ("other", "wrong.e")):
         path = adding(tmp_path, name, entry, "{e: {op: aten::gelu}}")
         install(tmp_path, f"{name}-ops", monkeypatch, **{f"{name}_ops": returning(path)})

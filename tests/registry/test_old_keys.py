@@ -33,7 +33,7 @@ def test_both_keys_mean_the_same() -> None:
 
 
 def test_a_mapping_with_both_keys() -> None:
-    """It is read, rows of the old key first; which lines they have is for its author to say."""
+    """The mapping is read, rows of the old key first; the author decides which lines it has."""
     registry = parse_registry(BOTH, "acme.yaml")
     entry = registry.composites[0]
     assert [(kernel.name, kernel.location.line) for kernel in entry.kernels] == [

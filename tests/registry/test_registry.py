@@ -74,7 +74,7 @@ def test_files_that_cannot_be_included(tmp_path: Path, included: str, said: str)
 
 
 def test_the_tolerances_of_a_file_are_its_own() -> None:
-    """Of the entries of one composite, the greatest counts, and of those that are left out none."""
+    """Entries of one composite have the greatest tolerance; entries that are left out have none."""
     files = Path(__file__).parent / "files"
 
     def listed(name: str) -> dict[str, dict[str, float]]:

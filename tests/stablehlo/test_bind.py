@@ -23,7 +23,7 @@ from lowering.stablehlo import (
 )
 
 IGNORED = {"acme.twice": ("axis", "scale")}
-"""For functions of these tests that double, whatever the attributes are."""
+"""Attributes that the doubling functions of these tests ignore."""
 
 
 def softmax(x: Any, *, dim: int) -> Any:

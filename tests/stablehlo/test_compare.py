@@ -291,7 +291,7 @@ def test_dynamic_shapes_are_a_problem() -> None:
 
 
 def test_the_table_has_the_comparison() -> None:
-    """One right kernel, one that is wrong, and one that is refused; with a name to be escaped."""
+    """The table has a right kernel, a wrong one, a refused one, and a name that is escaped."""
     kernels: dict[str, Any] = {
         "acme.twice": seven,
         "acme.tanh": lambda x: jnp.tanh(x),

@@ -36,7 +36,7 @@ def test_an_argument_becomes_a_constant() -> None:
 
 
 def test_many_truth_values_are_written_as_numbers() -> None:
-    """In hexadecimal, versions of MLIR read truth values in different ways."""
+    """Values are numbers, since versions of MLIR read hexadecimal truth values differently."""
     module = Module.parse(
         "func.func @main(%x: tensor<9x12xi1>) -> tensor<9x12xi1> {return %x: tensor<9x12xi1>}"
     )

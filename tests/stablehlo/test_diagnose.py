@@ -137,7 +137,7 @@ def test_values_are_released_once_they_are_used_up() -> None:
 
 
 def test_rounding_that_the_cpu_has_too_is_no_fault() -> None:
-    """Of a sum that cancels, few digits are left, and another order has others."""
+    """A sum that cancels has few right digits, and another order has other digits."""
     type_ = "tensor<4x8xf32>"
     body = f"""
         %c = stablehlo.constant dense<1.0e+06> : {type_}

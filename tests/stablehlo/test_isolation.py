@@ -69,7 +69,7 @@ def test_limits_are_positive() -> None:
 
 @pytest.mark.process
 def test_names_that_are_not_utf8() -> None:
-    """In another process, because jaxlib can abort on them."""
+    """Names are read in another process, because jaxlib can abort on them."""
     done = run_python(
         "from lowering.stablehlo import *\n"
         "on_module = Module.parse(r'module attributes {\"a.\\FF\" = 1 : i32} {}')\n"

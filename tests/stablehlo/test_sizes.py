@@ -23,7 +23,7 @@ Use = Callable[[str, str, int], str]
 
 
 def doubling(levels: int, use: Use) -> Module:
-    """Each function uses the next one twice; the last one has one addition."""
+    """Functions that use the next one twice; the last one has one addition."""
     text = (
         f"func.func @main(%a: {TYPE}) -> {TYPE} {{ {use('%0', '%a', levels)} return %0 : {TYPE} }}"
     )

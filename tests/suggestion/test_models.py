@@ -32,7 +32,7 @@ def rwkv():
 """
 
 WORTH = {"gemma2": {"Gemma2RMSNorm.forward", "apply_rotary_pos_emb"}, "rwkv": {"pad"}}
-"""What a draft has an entry for, as far as it has work outside composites."""
+"""Functions with an entry in a draft, as far as they have work outside composites."""
 
 SUGGEST = """
 import sys

@@ -47,11 +47,11 @@ class Run:
     """Results of all subjects of a test, called one after the other into one graph."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By subject and name: a tensor or a plain value, and what can be asked about the tensor."""
+    """Tensors or plain values by subject and name, and facts about the tensors."""
     raised: dict[str, Raised] = field(default_factory=dict)
     """The subjects that gave an exception instead."""
     nodes: dict[str, Counter[str]] = field(default_factory=dict)
-    """By subject: how many nodes of the lazy graph are composites, by the composite's name."""
+    """The numbers of composites in the lazy graph, by subject and by the composite's name."""
 
     @cached_property
     def stablehlo(self) -> str:
@@ -120,12 +120,12 @@ def lazy_composites(*tensors: torch.Tensor) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both runs of a test's subjects, already found to be the same."""
+    """The runs of a test's subjects, which have the same results."""
 
     stock: Run
     ours: Run
     differences: Mapping[str, str]
-    """By subject: the first operation in which the graphs differ, where they do."""
+    """The first operation in which the graphs differ, by subject, where they do."""
 
 
 def compare(*tables: Subjects, executes: bool = False) -> Comparison:
@@ -189,7 +189,7 @@ def batched(names: Sequence[str]) -> Iterator[Sequence[str]]:
 def _differences(
     stock: Run, stock_graph: Graph, ours: Run, graph: Graph, numbering: Numbering
 ) -> dict[str, str]:
-    """By subject, the first difference of the graphs of its results."""
+    """The first difference of the graphs of a subject's results, by subject."""
     differences: dict[str, str] = {}
     expected, actual = iter(stock_graph.results), iter(graph.results)
     for subject, named in stock.results.items():

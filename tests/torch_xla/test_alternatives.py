@@ -392,7 +392,7 @@ _WHERE = "goals: fast, when: {where: ['eps > 0.5 and x.dim() == 1']}"
 def test_an_adapted_call_and_a_backward_that_is_an_entry(
     enable: Enable, use_registry: Callable[[str], None]
 ) -> None:
-    """If an entry has `adapt`, an alternative takes the arguments of the decomposition."""
+    """An alternative takes the arguments of the decomposition, also with `adapt`."""
     condition = "goals: fast, when: {power: 3, where: ['x.dim() == 1']}"
     use_registry(
         "namespace: adapted\ncomposites:\n"

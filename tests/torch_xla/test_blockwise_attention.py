@@ -21,20 +21,20 @@ BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 
 @dataclass(frozen=True)
 class Case:
-    """One call, of a batch of one."""
+    """A call, of a batch of one."""
 
     length: int
     keys: int
     heads: int = 2
     size: int = 8
     wider: int = 3
-    """How much larger values are than keys; with 0, PyTorch has flash attention on the CPU."""
+    """The difference of the sizes of values and keys; PyTorch's CPU has flash attention for 0."""
     is_masked: bool = False
-    """Whether numbers are added to the scores."""
+    """True if numbers are added to the scores."""
     options: dict[str, Any] = field(default_factory=dict)
     dtype: torch.dtype = F32
     factors: tuple[float, ...] = (1,)
-    """What the scores of each head are multiplied with."""
+    """The factors of the scores of each head."""
 
     def run(self, device: str, dtype: torch.dtype | None = None) -> list[Tensor]:
         """The result and the gradients of query, key and value, in f64."""
@@ -58,7 +58,7 @@ class Case:
 
 
 def errors(tensors: list[Tensor], right: list[Tensor]) -> list[tuple[float, float]]:
-    """Of the result and of each gradient, the mean error and the greatest."""
+    """The mean error and the greatest of each tensor: the result and the gradients."""
     assert all(bool(t.isfinite().all()) for t in tensors)
     differences = [(a - b) / (1 + b.abs()) for a, b in zip(tensors, right, strict=True)]
     return [(float(d.square().mean().sqrt()), float(d.abs().max())) for d in differences]
@@ -119,9 +119,9 @@ def test_large_scores(alternative: str, case: dict[str, Any]) -> None:
     own = [call.run("xla"), call.run("cpu")]
     with composites.enabled(ENTRY, decompositions=alternative):
         results = call.run("xla")
-    for result, exact, *others_of_stock in zip(results, right, *own, strict=True):
+    for result, exact, *baselines in zip(results, right, *own, strict=True):
         for head in range(3):
-            stock = errors([t[0, head] for t in others_of_stock], [exact[0, head]] * 2)
+            stock = errors([t[0, head] for t in baselines], [exact[0, head]] * 2)
             ((mean, greatest),) = errors([result[0, head]], [exact[0, head]])
             assert mean <= 1.5 * max(stock)[0]
             assert greatest <= 2 * max(most for _, most in stock)

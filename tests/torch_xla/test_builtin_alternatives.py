@@ -169,7 +169,7 @@ LEFT: dict[str, tuple[str, Callable[[], Any]]] = {
     "columns, softmax": ("softmax_backward", lambda: image(70, 70).softmax(0)),
     "no rows": ("log_softmax_backward", lambda: image(0, 64).log_softmax(-1)),
 }
-"""By name: an entry, and a call whose results or gradients its alternatives leave to stock."""
+"""An entry, and a call whose results or gradients its alternatives leave to stock, by name."""
 
 
 def test_what_is_left_to_stock() -> None:

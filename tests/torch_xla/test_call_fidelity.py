@@ -31,7 +31,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 values = partial(tensors.values, scale=4)
-"""On both sides of every kink."""
+"""Numbers on both sides of every kink."""
 
 
 def with_gradient(function: Function, tensor: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -49,7 +49,7 @@ def test_the_list_is_what_the_frontend_reads() -> None:
         if path.stem not in ("capabilities", "__init__"):
             read |= names_read(path.read_text(encoding="utf-8"))
     # A part of a listed name is read with the whole; what is called on a result has brackets.
-    unlisted = {name for name in read if not any(prefix.startswith(name) for prefix in LISTED)}
+    unlisted = {name for name in read if not any(listed.startswith(name) for listed in LISTED)}
     assert not {name for name in unlisted if "(" not in name}
     # Methods of a LoweringContext are read of objects.
     assert not {name for name in LISTED - read if ".LoweringContext." not in name}
@@ -63,7 +63,7 @@ def test_nothing_is_missing_here() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["_xla_user_computation", "_xla_step_marker"])
 def test_a_torch_xla_without_a_name(name: str) -> None:
-    """One is read where a module is imported, and the other one when the frontend is made."""
+    """A name is missing where a module is imported, or where the frontend is made."""
     done = run_python(
         f"import torch_xla\ndel torch_xla._XLAC.{name}\ntorch_xla.__version__ = '2.11.0'\n"
         "import composites\n"

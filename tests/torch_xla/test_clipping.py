@@ -55,7 +55,7 @@ def test_calls_that_take_the_original(same_as_stock: SameAsStock) -> None:
 
 
 def test_a_generator_is_not_used_up_by_a_call_that_is_not_claimed() -> None:
-    """On the CPU no call is; the stock function would find an empty generator."""
+    """No call is claimed on the CPU; the stock function would get an empty generator."""
 
     def run() -> list[torch.Tensor]:
         made = parameters(device="cpu")
@@ -91,7 +91,7 @@ def test_a_bound_that_changes_compiles_nothing() -> None:
 
 @pytest.mark.parametrize("view", [False, True])
 def test_gradients_that_share_memory(same_as_stock: SameAsStock, view: bool) -> None:
-    """Each parameter scales its gradient, so a shared one is scaled more than once."""
+    """A shared gradient is scaled more than once, since each parameter scales its gradient."""
 
     def step() -> dict[str, Any]:
         made = [nn.Parameter(values(6, device="xla")) for _ in range(2)]

@@ -231,7 +231,7 @@ PLAIN: dict[str, tuple[Callable[[], Function], bool]] = {
     "returns a dictionary": (lambda: lambda x: named(x)["double"], False),
     "takes a list of tensors": (lambda: lambda x: listed([x, x]), True),
 }
-"""By name: a function, and whether a graph can hold its composite."""
+"""A function, and True if a graph can hold its composite, by name."""
 
 
 @variants("name", PLAIN, fast=["a method, which reads its object", "takes a list of tensors"])

@@ -73,9 +73,9 @@ class Facts:
     """Facts that FACTS printed in a process with some environment."""
 
     text: str
-    """Of a training step."""
+    """The text of a training step."""
     bits: list[str]
-    """Of its results."""
+    """The bits of the results of that step."""
     gelu: str
     """StableHLO of the gradient of a gelu."""
     imported: list[str]

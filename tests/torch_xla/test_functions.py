@@ -46,7 +46,7 @@ TARGETS: dict[str, tuple[Any, str]] = {
     "rotary_embedding, a copy": (modeling_qwen2, "apply_rotary_pos_emb"),
     "swiglu, a copy": (modeling_qwen2.Qwen2MLP, "forward"),
 }
-"""By entry: where a function is that the entry catches."""
+"""The function that the entry catches, by entry."""
 
 
 # In and out
@@ -282,7 +282,7 @@ class Training:
         self.step_number = 0
 
     def step(self) -> str:
-        """One step; the lazy graph of the new parameters."""
+        """Run a step; return the lazy graph of the new parameters."""
         for n, p in enumerate(self.parameters):
             gradient = values(1, *p.shape, seed=50 + n + 10 * self.step_number, dtype=self.dtype)
             p.grad = gradient[0].detach()
@@ -344,10 +344,10 @@ def assert_close_to_stock(
 
 
 ROUNDED_WITHOUT_FUSION = ("Adam, everything",)
-"""Whose last bit in f64 is stock's as users compile, where XLA fuses; see composites_testing."""
+"""Cases with stock's last bit in f64 as users compile, where XLA fuses; see composites_testing."""
 
 UNITS = {torch.float64: 1e-15, torch.float32: 5e-7, torch.bfloat16: 1.6e-2}
-"""How far the other cases may be from stock after four steps, of the largest value.
+"""The largest distance of other cases from stock after four steps, relative to the largest value.
 
 XLA fuses the update in another way: the last bit of a parameter changes (f32: 1.5e-7 of the largest
 value at most, where beta2 being a constant changes the second moment of a tensor of one element,
@@ -395,7 +395,7 @@ def parameters_of_two_devices(device: str) -> tuple[torch.optim.Optimizer, list[
 def test_parameters_that_cannot_be_operands_take_the_original(
     make: Callable[[str], tuple[torch.optim.Optimizer, list[nn.Parameter]]],
 ) -> None:
-    """One that cannot be a composite leaves all of the call to the original, untouched."""
+    """A parameter that cannot be an operand leaves all of the call to the original, untouched."""
 
     def run() -> list[torch.Tensor]:
         optimizer, made = make("xla")

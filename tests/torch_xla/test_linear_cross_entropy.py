@@ -207,7 +207,7 @@ def assert_close_to_stock(word: str, tensors: list[Tensor], **options: Any) -> l
 def test_an_ignored_row_that_is_not_finite_does_not_count(
     options: dict[str, Any], word: str
 ) -> None:
-    """In stock, its gradient is not a number."""
+    """The gradient of such a row is not a number in stock."""
     tensors = operands(210, classes=10001)
     tensors[3][4] = 3
     results = []
@@ -262,7 +262,7 @@ print(loss.item() > 0, sorted(entry.decompositions))
 @pytest.mark.process
 @pytest.mark.parametrize("kind", ["llama", *exhaustive("gpt2")])
 def test_training_holds_nothing_of_the_size_of_the_logits(kind: str, tmp_path: Path) -> None:
-    """In the optimized HLO, and in XLA's own account of buffers."""
+    """Neither the optimized HLO nor XLA's account of buffers holds anything of that size."""
     done = run_python(
         TRAINING.replace("KIND", repr(kind)),
         XLA_FLAGS=f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text",
@@ -326,7 +326,7 @@ def test_autocast_where_devices_share_the_graph() -> None:
 def test_bits_with_a_bias(
     rows: tuple[int, ...], size: int, dtype: torch.dtype, reduction: str
 ) -> None:
-    """With hidden states, and without any."""
+    """The bits are those of stock with hidden states, and without any."""
     tensors = operands(*rows, classes=300, size=size, types=[dtype] * 3)
     stock, ours = stock_and_ours(partial(whole, reduction=reduction), tensors)
     assert_bits_of_stock(ours, stock)
@@ -383,7 +383,7 @@ def added_to(weight: Tensor) -> None:
 def test_a_weight_that_changed_before_the_loss_is_not_read_again(
     change: Callable[[Tensor], None], taken: bool
 ) -> None:
-    """One that was written to leaves the call alone; other data are not those of the product."""
+    """A weight that was written to leaves the call alone; other data are not the product's."""
     states, weight, _, target = leaves_of(operands(9))
     with composites.enabled("linear_cross_entropy"):
         logits = F.linear(states, weight)

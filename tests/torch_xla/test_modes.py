@@ -44,7 +44,7 @@ def forward_and_backward(function: Callable[[torch.Tensor], torch.Tensor] = netw
 
 
 def test_compiled_function_outlives_its_composites(compiled_graphs: list[str]) -> None:
-    """Of a graph for any size, one more size is lowered after composites were turned off."""
+    """A graph for any size is lowered for one more size after composites were turned off."""
     function = torch.compile(network, backend="openxla", dynamic=True)
 
     def gradient(rows: int) -> torch.Tensor:

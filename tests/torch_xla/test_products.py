@@ -55,7 +55,7 @@ def products_of(*tensors: torch.Tensor) -> list[str]:
 
 
 def assert_close(result: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> None:
-    """As close to a reference in f64 as sums in `dtype` in some order are."""
+    """Check that a result is as close to an f64 reference as sums in `dtype` in some order are."""
     assert result.dtype == dtype
     assert result.shape == reference.shape
     if dtype.is_floating_point:
@@ -267,7 +267,7 @@ CAUGHT: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...], str]] = {
     "conv2d of two": (aten.conv2d, (IMAGE, (6, 4, 3, 3)), (), "convolution"),
     "transposed": (aten.convolution, (IMAGE, (4, 3, 3, 3), (6,)), TRANSPOSED, "convolution"),
 }
-"""By name: an operator, the sizes of its tensors, further arguments, and the composite."""
+"""An operator, the sizes of its tensors, further arguments, and the composite, by name."""
 
 
 @variants("mode", [torch.no_grad, torch.inference_mode])
@@ -288,7 +288,7 @@ ACCUMULATING = (aten.addmm, ((5, 3), (5, 16), (16, 3)), (), "matmul_accumulate")
 @variants("dtype", [BF16, F16])
 @pytest.mark.parametrize("name", [*CAUGHT, "accumulating"])
 def test_gradients_of_out_dtype_operators(name: str, dtype: torch.dtype) -> None:
-    """One composite, with the products of narrow operands."""
+    """The gradients are one composite, with the products of narrow operands."""
     operator, sizes, more, composite = CAUGHT.get(name, ACCUMULATING)
     inputs = [random(*size, dtype=dtype) for size in sizes]
     if name == "accumulating":

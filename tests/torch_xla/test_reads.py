@@ -108,7 +108,7 @@ SCALED = [
 
 @contextmanager
 def changed(value: float) -> Iterator[None]:
-    """Each value that the functions above read is another one within this context."""
+    """Replace each value that the functions above read within this context."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "SCALE", value)
         patch.setitem(TABLE, "scale", value)

@@ -75,7 +75,7 @@ MODES: Sequence[Any] = (torch.enable_grad, torch.no_grad, torch.inference_mode)
 FLOATS = ("f32", "bf16", "f16", "f64")
 OTHERS = ("i1", "ui8", "i64", "complex<f32>")
 FEW, MANY = 12, 60
-"""How many samples of an entry are taken."""
+"""The number of samples of an entry."""
 OF_MANY = ("max_pool2d", "nll_loss2d")
 """Entries that few of their samples reach."""
 ELSEWHERE = (
@@ -86,7 +86,7 @@ ELSEWHERE = (
 WITHOUT_GRADIENTS = ("batch_norm_inference",)
 """Entries of calls that have none."""
 PARTS = 4
-"""Of all entries, so that each part is a graph or two."""
+"""The number of parts of all entries, each of which is a graph or two."""
 
 
 def computed(sample: Sample, mode: Mode) -> Mapping[str, Any]:
@@ -163,7 +163,7 @@ def test_samples_have_the_bits_of_stock(
 
 @variants("name", NUMBERS, fast=("huber_loss", "weight_norm", "muon"))
 def test_samples_with_other_bits_have_the_numbers_of_the_cpu(name: str) -> None:
-    """In both directions. A call that leaves the graph is no composite."""
+    """Numbers are the CPU's in both directions. A call that leaves the graph is not a composite."""
     rows = verify(TARGETS[name], CATALOG, ("f32", "bf16"))
     assert {row.verdict for row in rows} == {Verdict.VERIFIED}, rows
     assert all(row.claimed for row in rows)

@@ -89,7 +89,7 @@ def test_the_file_of_an_installed_package(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_builtin_registry() -> None:
-    """It stands in for itself, and its entries for functions of transformers are tried too."""
+    """The registry replaces itself, and its entries for functions of transformers are tried too."""
     result = check(os.path.relpath(builtin_registry_path()))
     assert result.exit_code == 0
     assert all("there is no module torchao" in line for line in result.stderr.splitlines())

@@ -85,7 +85,7 @@ def test_verify_in_bf16(file: str, registries: Callable[..., None]) -> None:
 
 @variants("file", VERIFIED, fast=["xla"])
 def test_lock(file: str, registries: Callable[..., None]) -> None:
-    """Each entry has a canonical call, whose decomposition is hashed."""
+    """Entries have a canonical call, whose decomposition is hashed."""
     registries(file)
     catalog = load_catalog([str(REGISTRIES / f"{file}.yaml")], in_place=True)
     contracts = lock_of(catalog.registries[0], catalog).contracts

@@ -21,11 +21,11 @@ GELU = "  gelu: {{op: aten::gelu, decomposition: 'acme.torch_ops:{}'}}\n"
 
 
 data = partial(values, scale=3)
-"""On both sides of every kink."""
+"""Numbers on both sides of every kink."""
 
 
 def composite_calls(*tensors: torch.Tensor) -> list[str]:
-    """Each composite call in the graph of the tensors, without the decomposition's number."""
+    """Return the composite calls in the graph of the tensors, without decompositions' numbers."""
     lines = xm.get_stablehlo(list(tensors)).splitlines()
     calls = [line.partition("stablehlo.composite ")[2] for line in lines]
     return [re.sub(r"decomposition = @[^,}]*", "…", call) for call in calls if call]

@@ -98,7 +98,7 @@ def test_two_versions_in_one_training_graph(use: Use, compiled: bool) -> None:
 
 
 def test_compiled_graphs_of_two_versions(use: Use) -> None:
-    """Their operators and calls have names of their own, which stay for the process."""
+    """Operators and calls have names of their own, which stay for the process."""
     use(SAME)
     for name, value, slope in (("umbra.gelu", 8.0, 2.0), ("umbra.gelu@1", 2.0, 0.5)) * 2:
         torch._dynamo.reset()

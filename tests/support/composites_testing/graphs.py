@@ -58,7 +58,7 @@ class Graph:
     """The graph of some tensors."""
 
     results: tuple[Number, ...]
-    """One number for each tensor."""
+    """The number of each tensor."""
     composites: Counter[str]
     """The composites by name, without those in the decomposition of another."""
 
@@ -131,7 +131,7 @@ class Numbering:
 
 @dataclass(slots=True)
 class _Reading:
-    """One module while it is numbered."""
+    """A module while it is numbered."""
 
     numbering: Numbering
     computations: Mapping[int, Any]

@@ -63,7 +63,7 @@ def array_of(tensor: torch.Tensor) -> Any:
 
 
 def calls(definition: Definition, dtype: torch.dtype, most: int) -> list[TorchCall]:
-    """Some calls of an entry: of its samples, or of those of PyTorch's tests."""
+    """Calls of an entry: of its samples, or of those of PyTorch's tests."""
     entry = definition.entry
     torch_calls: list[TorchCall] = []
     named = named_samples(entry)
