@@ -61,7 +61,7 @@ def facts(result: Result) -> dict[str, list[str]]:
 
 
 def test_what_is_shown(file: Path) -> None:
-    """The description of an entry, and the composites of its example call."""
+    """The description of an entry is shown, and the composites of its example call."""
 
     def show(parts: Mapping[str, str]) -> str:
         file.write_text(parts[""])

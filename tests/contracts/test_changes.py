@@ -69,7 +69,7 @@ def test_what_changes_of_an_entry_mean() -> None:
 
 
 def test_what_is_no_change() -> None:
-    """Also constants that are not a number, and another order of attributes."""
+    """NaN as a constant is the same constant, and the order of attributes does not matter."""
     assert changes(lock(BASE), lock(replace(BASE))) == ()
     assert changes(lock(BASE), lock(replace(BASE, attributes=BASE.attributes[::-1]))) == ()
     first, second = (

@@ -56,7 +56,7 @@ def test_the_builtin_lock_says_what_the_registry_says() -> None:
 
 
 def test_every_builtin_contract_has_a_canonical_call() -> None:
-    """But for the one whose operands torch_xla cannot have."""
+    """Only the contract whose operands torch_xla cannot have lacks a call."""
     without_calls = [c.entry for c in read_lock(LOCK).contracts if not c.calls]
     assert without_calls == ["ptxla.mx_linear"]
 

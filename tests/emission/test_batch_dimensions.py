@@ -107,7 +107,7 @@ LEFT: dict[str, tuple[Row, ...]] = {
 
 @pytest.mark.parametrize("keep_roundings", [True, False])
 def test_what_is_left_as_it_is(keep_roundings: bool) -> None:
-    """Also products that are rounded, and those with a wider result."""
+    """Products that are rounded, and those with a wider result, are left as they are, too."""
     separate = partial(separate_batch_dimensions, keep_roundings=keep_roundings)
     for rows in LEFT.values():
         stays(_body(*rows), separate)

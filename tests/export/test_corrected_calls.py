@@ -65,7 +65,7 @@ SCALARS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "index_select": lambda x: x.index_select(0, torch.zeros_like(x).long().reshape(1)),
     "scatter": lambda x: torch.zeros_like(x).scatter(0, torch.zeros_like(x).long(), x),
 }
-"""Calls with a dimension, on a tensor that has none. The rules of JAX without torch_xla refuse most."""
+"""Calls with a dimension, on a tensor without one. Most are refused where torch_xla is missing."""
 LIVE = find_spec("torch_xla") is not None
 
 

@@ -53,7 +53,7 @@ CASES += [("LlamaForCausalLM", "i8"), ("MistralForCausalLM", "ring")]
 
 @variants(("name", "cache"), CASES, fast=2)
 def test_tokens_are_those_of_generate(name: str, cache: str, tmp_path: Path) -> None:
-    """After a prompt of the export's length, and after one whose last tokens `decode` reads."""
+    """Prompts have the length of the export, or more tokens, the last of which `decode` reads."""
     model = made(name, **MODELS[name])
     floats = model(PROMPT).logits[:, -1]
     reference = transformers.StaticCache(config=model.config, max_cache_len=20)

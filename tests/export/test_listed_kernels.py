@@ -114,7 +114,7 @@ def test_why_a_kernel_is_not_taken(program: Program, listing: Any) -> None:
 
 
 def test_priority(program: Program, listing: Any) -> None:
-    """The next one is asked where the first does not take a call. Reasons come in their order."""
+    """The next kernel is asked where one does not take a call. Reasons are in the same order."""
     listing("""
   ptxla.gelu:
     cpu:

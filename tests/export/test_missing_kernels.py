@@ -163,7 +163,7 @@ def test_masked_scatter_of_several_shapes() -> None:
 
 
 def test_hypot_of_numbers_without_a_square() -> None:
-    """Squares are out of range, or infinite."""
+    """The squares of these numbers are out of range, or infinite."""
     for scale in (1e-25, 1e25):
         x = torch.linspace(-2, 2, 24) * scale
         torch.testing.assert_close(hypot(x, x.flip(0)) / scale, torch.hypot(x, x.flip(0)) / scale)

@@ -32,7 +32,7 @@ def test_numbers_are_those_of_pytorch(name: str) -> None:
 
 @variants("name", MODELS)
 def test_composites_are_counted(name: str) -> None:
-    """Also those in the decompositions of others, and in backwards that compute a forward again."""
+    """Composites count in others' decompositions, and in backwards that compute a forward again."""
 
     def counted(parts: Parts) -> str:
         counts = export_example(name, parts[""].strip()).composites

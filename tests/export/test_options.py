@@ -254,7 +254,7 @@ def test_an_argument_that_is_written_to_is_an_output(x: torch.Tensor) -> None:
 
 
 def test_what_the_short_way_to_stablehlo_cannot_take(x: torch.Tensor) -> None:
-    """An operation that torch_xla's own converter has to convert."""
+    """torch_xla's own converter has to convert such an operation."""
 
     def solve(self: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         h = F.gelu(F.gelu(self.linear(x)))

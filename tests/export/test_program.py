@@ -76,7 +76,7 @@ def test_a_program_that_crashes_jaxlib(small: Any, tmp_path: Path) -> None:
 
 
 def test_weights_are_written_on_request(small: Any, tmp_path: Path) -> None:
-    """Arrays of numpy, torch and jax, and arrays that share memory."""
+    """Weights are arrays of numpy, torch and jax, and arrays that share memory."""
     module, program = small
     shared = torch.arange(16.0).reshape(4, 4)
     for weights in (
@@ -110,7 +110,7 @@ class Scaling(torch.nn.Module):
 
 
 def test_values_that_no_state_dict_has(x: torch.Tensor, tmp_path: Path) -> None:
-    """The program keeps them, on disk and on the device `meta` too where they have any."""
+    """The program keeps such values, on disk and, where they exist, on the device `meta` too."""
     module = Scaling()
     expected = module(x).detach()
     graph = torch.export.export(module, (x,))
@@ -352,7 +352,7 @@ FULL = OSError(28, "No space left on device")
 def test_a_save_that_fails_keeps_what_was_there(
     failing: int, error: BaseException, saved: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At each rename, or where a file is written."""
+    """A save can fail at each rename, or where a file is written."""
     program = Program.load(saved)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     rename, calls = os.rename, iter(range(3))

@@ -160,7 +160,7 @@ def test_generation_compiles_a_prefill_and_a_decode(
 
 
 def test_types_and_sizes_of_attention() -> None:
-    """f64 under an f32 default, no tokens, no sequences, and heads that do not divide."""
+    """Attention takes f64, no tokens, no sequences, and numbers of heads that do not divide."""
     function = language_attention.attention
     for size in ((2, 4, 3, 8), (2, 4, 0, 8), (0, 4, 3, 8)):
         query, key = torch.ones(size, dtype=torch.float64), torch.ones(size[0], 2, 5, 8).double()
@@ -174,7 +174,7 @@ def test_types_and_sizes_of_attention() -> None:
 
 @pytest.mark.parametrize("window", [None, 3])
 def test_pages(window: int | None) -> None:
-    """Keys and values that lie in pages, beside those in one tensor, and a sink."""
+    """Keys and values in pages give the results of those in one tensor, also with a sink."""
     torch.manual_seed(0)
     key, value = torch.randn(2, 2, 8, 4), torch.randn(2, 2, 8, 3)
     query, sinks, pages = torch.randn(2, 4, 4), torch.randn(4), torch.tensor([[3, 0], [2, 4]])

@@ -812,7 +812,7 @@ def test_mistakes() -> None:
 
 
 def test_kernels_are_checked_on_the_data_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels for the forward and for the backward, which are two graphs."""
+    """Kernels of the forward and of the backward, which are two graphs, are checked."""
     jax = pytest.importorskip("jax")
 
     def too_large(x: Any, *, approximate: str) -> Any:
@@ -918,7 +918,7 @@ def test_a_script_whose_kernels_are_checked(named: str, printed: str, tmp_path: 
 
 
 def test_tensors_that_hold_others_are_what_they_hold() -> None:
-    """Weights, frozen, with the gradient of what they are applied to."""
+    """Frozen weights pass on the gradient of what they are applied to."""
     model = scale_weights(made(lambda: nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 2))))
     x = torch.linspace(-2, 2, 12).reshape(3, 4).sin().requires_grad_()
     expected = model(x)

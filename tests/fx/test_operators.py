@@ -83,7 +83,7 @@ def of_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
     ],
 )
 def test_results_and_gradients_are_those_of_pytorch(function: Callable[..., Any]) -> None:
-    """Operators of PyTorch's database are in test_opinfo.py."""
+    """See test_opinfo.py for operators of PyTorch's database."""
     module = CallingWithWeight(function)
     program = composites.export(module, (), train=True, ops=[], frontend="fx")
     results = program.run({"param:weight": module.weight.detach()})

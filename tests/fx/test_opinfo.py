@@ -71,7 +71,7 @@ PICKING = {"ptxla.sort": 1, "ptxla.stable_sort": 1, "ptxla.topk": 2}
 among their arguments. The order of equal numbers is left open."""
 
 TERMS = 2
-"""The distance of a gradient in roundings of its terms, in addition. The terms are products of the same
+"""The further distance of a gradient, in roundings of its terms. The terms are products of the same
 numbers as those of other gradients, and of the gradients of results, which are about 1. Where they
 cancel, as in the gradient of a norm's input, what remains is small and has the terms' roundings."""
 
@@ -350,7 +350,7 @@ def few_samples(name: str, dtype: torch.dtype) -> list[Sample]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_operators_have_the_numbers_of_pytorch(part: int) -> None:
-    """Operators with a rule in JAX. Linear algebra also computes with complex numbers."""
+    """Operators with a rule in JAX have the numbers; linear algebra, complex ones too."""
     algebra = {operator.name().partition(".")[0] for operator in LINEAR_ALGEBRA}
     wrong = []
     for name in NAMES[part::PARTS]:

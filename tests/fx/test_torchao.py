@@ -332,7 +332,7 @@ def trained(call: Any, optimizer: torch.optim.Optimizer, x: Tensor) -> float:
 
 
 def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
-    """Composites, and without them what they mean, in live programs and in an exported step."""
+    """Losses agree with composites and without, in live programs and in an exported step."""
     x = torch.randn(8, 16, generator=torch.Generator().manual_seed(1))
 
     def losses(names: tuple[str, ...] | None) -> tuple[list[float], Quantizing]:

@@ -80,7 +80,7 @@ def test_a_training_step_has_all_kernels(training: Program) -> None:
 
 @pytest.mark.usefixtures("h100")
 def test_the_whole_step_is_lowered_for_cuda(training: Program, tmp_path: Path) -> None:
-    """A saved program as jax passes it to XLA on a machine with a GPU."""
+    """A saved program is lowered as jax passes it to XLA on a machine with a GPU."""
     placed = training.with_kernels("cuda").program
     placed.save(tmp_path / "step")
     program = Program.load(tmp_path / "step")

@@ -362,7 +362,7 @@ def test_gradient_of_an_input_with_other_uses() -> None:
 
 @pytest.mark.slow
 def test_what_one_composite_cannot_be() -> None:
-    """Keys for all calls, a bias for the whole batch of each call, and calls of calls."""
+    """Keys for all calls, a bias for the batch of each call, and calls of calls are left alone."""
     shared = gradients(jax.vmap(attention, (0, None, None)))
     assert caught(shared, QUERY, KEY[0], VALUE[0]) == {}
     assert caught(jax.vmap(attention), QUERY, KEY, VALUE, BIASES[:, :1]) == {}

@@ -17,8 +17,8 @@ from lowering.stablehlo.run import enable_x64
 TOLERANCE = 1e-4
 """The tolerance, relative to the greatest value of a result."""
 TOLERANCES = {"muon": 5e-2, "zeropower_via_newtonschulz": 5e-2, "int8_dynamic_linear": 1e-2}
-"""Tolerances of entries that compute in bf16, or round the input to one of 256 numbers: a tie can go
-either way."""
+"""Tolerances of entries that compute in bf16, or round the input to one of 256 numbers: a tie can
+go either way."""
 OF_TORCH_XLA = ("nll_loss", "nll_loss2d", "log_sigmoid")
 """Entries whose second result is that of torch_xla, which `test_programs_of_both.py` compares."""
 CALLS = 3

@@ -72,8 +72,8 @@ def gradients(call: Callable[..., Any], arrays: Sequence[Any], indices: Sequence
 
 @pytest.mark.slow
 def test_backward_of_batch_norm() -> None:
-    """It is a composite if PyTorch's decomposition gives all three gradients, which it does where
-    those of weight and bias are asked for."""
+    """The backward is a composite if PyTorch's decomposition gives all three gradients, which it
+    does where those of weight and bias are asked for."""
     mean, variance = jnp.full(3, 0.5), jnp.full(3, 2.0)
 
     def squares(*operands: Any) -> Any:

@@ -37,7 +37,7 @@ def signalling(began: Event, other: Event, function: Any, timeout: float = TIMEO
 
 
 def test_two_kinds_of_calls_are_traced_at_once() -> None:
-    """Were one of them to wait for the other's trace, with JAX's own locks both could wait."""
+    """If one call waited for the other's trace, both could wait, with JAX's own locks."""
     both = Barrier(2, timeout=TIMEOUT)
 
     def made(name: str) -> Callable[[Any], Any]:

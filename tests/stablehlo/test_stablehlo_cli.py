@@ -49,8 +49,8 @@ def test_attributes_are_ignored_where_that_is_said(tmp_path: Path) -> None:
 
 
 def test_node_data_has_a_number_for_each_composite(tmp_path: Path) -> None:
-    """Of `inspect` the share of the operations; of `compare` the error, where there is a kernel.
-    Times and shares are in files beside it."""
+    """`inspect` writes the share of the operations; `compare` the error, where there is a kernel.
+    Times and shares are in further files."""
     file = tmp_path / "nodes.json"
     wrong = ("--bind", "acme.twice=stand_ins:wrong")
     for command, code, expected in (

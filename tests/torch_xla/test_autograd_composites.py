@@ -134,7 +134,7 @@ def both(name: str) -> set[str]:
 
 
 def test_one_composite_each_way(all_same_as_stock: SameAsStock) -> None:
-    """Other types are in test_sample_fidelity.py."""
+    """See test_sample_fidelity.py for other types."""
     tables = [
         Subjects({name: partial(gradients, operator)}, emits=both(operator.composite))
         for name, operator in OPERATORS.items()
@@ -177,7 +177,7 @@ def test_without_autograd(all_same_as_stock: SameAsStock) -> None:
 
 
 def test_the_same_tensor_three_times() -> None:
-    """Not stock's bits: a composite gives three gradients, which autograd adds in another order."""
+    """Bits differ: a composite gives three gradients, which autograd adds in another order."""
 
     def run(device: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
         x = values(2, 3, 5, 4, dtype=dtype).to(device).requires_grad_()
@@ -287,7 +287,7 @@ def test_only_what_the_backward_needs_is_kept() -> None:
 
 
 def test_nothing_else_is_kept_alive() -> None:
-    """Neither the input of a dropout, nor what a backward needed before."""
+    """Neither the input of a dropout is kept, nor what a backward needed before."""
     with composites.enabled("all"):
         leaf = values(4, 6).requires_grad_()
         hidden = leaf + 1
@@ -431,7 +431,7 @@ def test_torch_func(same_as_stock: SameAsStock) -> None:
 
 
 def test_gradients_that_are_not_plain_tensors_are_those_of_stock() -> None:
-    """Batched gradients, and a subclass of Tensor as the gradient of a result."""
+    """Gradients can be batched, and a subclass of Tensor can be the gradient of a result."""
     from torch.testing._internal.two_tensor import TwoTensor
 
     calls: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -58,7 +58,7 @@ QUICK = (
 
 @variants("name", ALTERNATIVES, fast=QUICK)
 def test_numbers_of_samples(name: str) -> None:
-    """The samples of `composites verify`: results and gradients that are as near to f64 as stock's
+    """Samples of `composites verify` have results and gradients that are as near to f64 as stock's
     or as promised, each computed by the alternative."""
     catalog = load_catalog([])
     targets = subjects_of((ALTERNATIVES[name],), catalog)

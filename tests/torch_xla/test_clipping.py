@@ -37,7 +37,7 @@ def from_generator(made: Iterable[nn.Parameter]) -> Iterator[nn.Parameter]:
 
 
 def test_forms_of_parameters_have_the_bits_of_stock(same_as_stock: SameAsStock) -> None:
-    """Kinds of norms are in test_sample_fidelity.py."""
+    """See test_sample_fidelity.py for kinds of norms."""
     subjects = {
         "generator": partial(clipped, from_generator),
         "one tensor": partial(clipped, lambda made: made[0]),

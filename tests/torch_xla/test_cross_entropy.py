@@ -80,7 +80,7 @@ def graph_of_both(logits: Tensor, target: Tensor) -> str:
 @pytest.mark.parametrize("shape", [(4, 5), (3, 5, 2)], ids=str)
 @variants("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_what_is_saved(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    """The logits' shape without classes, in f32."""
+    """The saved tensor has the logits' shape without classes, in f32."""
     logits = torch.randn(shape).to(dtype).to("xla").requires_grad_()
     target = torch.zeros(shape[:1] + shape[2:], dtype=torch.int64)
     text = graph_of_both(logits, target.to("xla"))

@@ -244,7 +244,7 @@ def test_a_method_that_reads_something_else_says_what_to_list(name: str, read: s
 
 
 def test_a_method_reads_what_objects_share() -> None:
-    """Other methods, constants of the class, what the body wrote and properties."""
+    """Methods read other methods, constants of the class, new attributes and properties."""
     on_xla, on_cpu = Norm().to("xla"), Norm()
     for name in ("normed", "called", "ones"):
         check(getattr(on_xla, name), getattr(on_cpu, name), f"acme.{name}")

@@ -192,7 +192,7 @@ def test_a_wrong_name_cannot_be_caught_and_forgotten() -> None:
 
 @pytest.mark.process
 def test_without_torch_xla_nothing_happens() -> None:
-    """Not even a wrong name matters."""
+    """Even a wrong name does not matter."""
     done = run_python("import sys, torch\nprint(*sys.modules)", XLA_COMPOSITE_OP="gleu")
     modules = [name for name in done.stdout.split() if name.startswith(("composites", "lowering"))]
     by_name = ["chosen", "fx", "torch_xla"]

@@ -168,7 +168,7 @@ def rotated(call: Callable[..., Any], dim: int, dtype: torch.dtype) -> Named:
 
 
 def test_rotary_embedding(same_as_stock: SameAsStock) -> None:
-    """Other functions of transformers are in test_sample_fidelity.py."""
+    """See test_sample_fidelity.py for other functions of transformers."""
     # Looked up when it is called, as a model does.
     calls: dict[str, Callable[..., Any]] = {
         "positions": lambda *args: modeling_llama.apply_rotary_pos_emb(*args),
@@ -216,7 +216,7 @@ def test_a_function_whose_helper_was_replaced_is_not_caught(
 
 @pytest.mark.parametrize(("gate", "device"), [("relu", "xla"), ("silu", "cpu")])
 def test_projections_run_once_where_the_composite_declines(gate: str, device: str) -> None:
-    """A gate that is no silu, and a call on the CPU."""
+    """The composite declines a gate that is not silu, and a call on the CPU."""
     sizes: Any = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
     module = modeling_llama.LlamaMLP(LlamaConfig(**sizes, hidden_act=gate)).to(device)
     calls: list[int] = []

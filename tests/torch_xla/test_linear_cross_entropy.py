@@ -311,7 +311,7 @@ def test_autocast(call: Call, forward: bool, backward: bool) -> None:
 
 @pytest.mark.process
 def test_autocast_where_devices_share_the_graph() -> None:
-    """The test above, where the function itself is called."""
+    """The function itself is called, in the test above, where devices share the graph."""
     pytest_ = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
     chosen = ("-k", "test_autocast and without_bias")
     done = run(*pytest_, __file__, *chosen, XLA_USE_SPMD="1", CPU_NUM_DEVICES="2")

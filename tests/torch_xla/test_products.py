@@ -188,8 +188,8 @@ class MatmulInto(torch.nn.Module):
 def test_matmul_respects_the_dtype_of_out(
     left: tuple[int, ...], right: tuple[int, ...], dtype: torch.dtype, output: torch.dtype
 ) -> None:
-    """Eager and torch.compile: the same bits, from one dot of the narrow operands. An export runs
-    on the XLA of jax, which may add up in another order."""
+    """Eager and torch.compile have the same bits, from one dot of the narrow operands. An export
+    runs on the XLA of jax, which may add up in another order."""
     a, b = random(*left, dtype=dtype), random(*right, dtype=dtype)
     reference = torch.matmul(*wide(a, b))
     c = torch.empty(reference.shape, dtype=output, device="xla")

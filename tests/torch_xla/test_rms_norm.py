@@ -36,7 +36,7 @@ def step(types: Sequence[torch.dtype], eps: float | None) -> list[Tensor]:
 
 @variants("types", [(BF16, F32), (F64, F64), (F32, F64), (F64, F32)])
 def test_bits_of_a_weight_of_another_type(types: tuple[torch.dtype, ...]) -> None:
-    """Other calls, and modules, are in test_sample_fidelity.py."""
+    """See test_sample_fidelity.py for other calls, and for modules."""
     for eps in (None, 0.3):
         stock = step(types, eps)
         with composites.enabled("rms_norm"):

@@ -209,7 +209,7 @@ def test_messages_say_why_a_call_is_not_claimed_once_per_call_site(
 def test_run_shows_what_is_known_of_a_script_that_fails(
     tmp_path: Path, umbra: dict[str, str]
 ) -> None:
-    """Calls that are not claimed, and idle entries."""
+    """The report has calls that are not claimed, and idle entries."""
     (tmp_path / "train.py").write_text(SCRIPT + "raise SystemExit(3)\n")
     done = run(sys.executable, "-m", "composites", "run", "train.py", cwd=tmp_path, **umbra)
     assert done.code == 3, done.stderr

@@ -39,7 +39,7 @@ def write(folder: Path, entries: str) -> Path:
 
 
 def test_what_is_said(module_folder: Path) -> None:
-    """Of the files of golden/check.txt, which have functions beside them. Nothing is turned on."""
+    """Files with functions beside them give the messages of golden/check.txt and turn nothing on."""
     composites.enable("silu")
     before = composites.active()
 

@@ -33,7 +33,7 @@ WITHOUT_CALLS = ("odml.llama_rms_norm", *(() if SCALED_DOT else ("xla.mx_mm",)))
 
 
 def test_check(registries: Callable[..., None]) -> None:
-    """xla_mx is for torchao's tensors; tests/fx/test_torchao.py has it."""
+    """xla_mx is for torchao's tensors; see tests/fx/test_torchao.py."""
     wrong = {}
     for file in sorted({*FILES} - {"xla_mx"}):
         registries(file)

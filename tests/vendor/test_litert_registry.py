@@ -159,7 +159,7 @@ def written(cache: torch.Tensor, new: torch.Tensor, first: int, count: int) -> t
 
 
 def test_caches_and_experts_one_by_one(registries: Callable[..., None]) -> None:
-    """The reference that ML Drift's tests compute in loops."""
+    """The reference is computed in loops, as in ML Drift's tests."""
     registries("litert_lm")
     import litert_lm_ops
     import litert_lm_samples

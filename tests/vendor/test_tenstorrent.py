@@ -256,7 +256,7 @@ def drawn(low: float = 0.0, high: float = 1.0) -> torch.Tensor:
 
 @pytest.mark.usefixtures("tenstorrent")
 def test_uniform_has_constants_as_bounds() -> None:
-    """tt-mlir aborts at others."""
+    """tt-mlir aborts at other bounds."""
     for name, numbers in (("uniform", drawn()), ("uniform_scaled", drawn(-2.0, 3.0))):
         text = stablehlo([numbers])
         assert is_golden("tenstorrent", name, text)

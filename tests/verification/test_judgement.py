@@ -35,7 +35,7 @@ def test_a_gradient_that_is_zero_by_mathematics() -> None:
 
 
 def test_as_far_from_the_truth_as_pytorch() -> None:
-    """Cancellation leaves few digits: the CPU is off by 0.2, and so may we be."""
+    """Cancellation leaves few digits: the CPU is off by 0.2, and a composite may be, too."""
     wide = values(1000.0, dtype=torch.float64)
     stock = values(1000.0)
     for ours, wrong in ((999.7, set()), (999.5, {Check.FORWARD})):

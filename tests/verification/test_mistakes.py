@@ -231,7 +231,7 @@ def test_an_attribute_that_does_not_follow_its_argument(run: Verify) -> None:
 
 
 def test_conditions(run: Verify) -> None:
-    """Conditions that no call meets, that every call meets, and that tell calls apart."""
+    """Conditions can hold for no call, for every call, or for some calls."""
     messages = failures(run(entry(f"{GELU}, when: {{where: [self.dim() > 90]}}")))
     assert "claims none of " in messages[Check.CLAIMED]
     assert "self.dim() > 90" in messages[Check.CLAIMED]
