@@ -250,7 +250,7 @@ WEEKLY = ("loss, large, bf16",)
 
 
 def tier(name: str) -> Any:
-    """Weekly are a sample that takes most of a minute, and more of the same code."""
+    """Weekly runs have a sample that takes most of a minute, and more samples of the same code."""
     if name in FAST:
         return ()
     many = ("grid sampling, bi", "grid sampling, nearest", "convolution, transposed, ")

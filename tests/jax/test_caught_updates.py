@@ -324,7 +324,7 @@ def test_a_state_of_the_program() -> None:
 
 def _as_in_another_release() -> Any:
     def update_of_adam() -> None:
-        """Under another name."""
+        """The update of Adam under another name."""
 
     return update_of_adam
 

@@ -39,7 +39,7 @@ def write(folder: Path, entries: str) -> Path:
 
 
 def test_what_is_said(module_folder: Path) -> None:
-    """Files with functions beside them give the messages of golden/check.txt and turn nothing on."""
+    """Files with functions beside them give golden/check.txt's messages and turn nothing on."""
     composites.enable("silu")
     before = composites.active()
 

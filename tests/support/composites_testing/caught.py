@@ -39,7 +39,7 @@ def weighted(function: Function, *arguments: Any) -> Any:
 
 
 def gradients(function: Function, indices: tuple[int, ...] | None = None) -> Function:
-    """The weighted sum and its gradients, of all arrays of floats or of those in these places."""
+    """The weighted sum and its gradients, of all arrays of floats or of those at these indices."""
 
     def run(*arrays: Any) -> Any:
         floats = (n for n, x in enumerate(arrays) if jnp.issubdtype(x.dtype, jnp.floating))

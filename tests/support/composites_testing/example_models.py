@@ -110,7 +110,7 @@ def _as_torch_xla(name: str, before: torch.Tensor, after: torch.Tensor) -> torch
 
 
 def state_like(value: Value) -> np.ndarray:
-    """A state some steps on. At the start Adam moves by the sign of the gradient, noise or not."""
+    """A state after some steps. Adam begins by the sign of the gradient, noise or not."""
     if value.name.endswith(".step"):
         return np.asarray(10, np.float32)
     random = np.random.default_rng(len(value.name))
