@@ -3,8 +3,8 @@
 | file | content |
 |---|---|
 | `program.mlir` | StableHLO text, for no target |
-| `inputs.npz` | the inputs of `@main`, by place |
-| `outputs.npz` | what PyTorch computes on the CPU for each output of `@main`, by place |
+| `inputs.npz` | the inputs of `@main`, by position |
+| `outputs.npz` | what PyTorch computes on the CPU for each output of `@main`, by position |
 | `names.json` | the names of the outputs |
 """
 

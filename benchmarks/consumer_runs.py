@@ -33,7 +33,7 @@ def measure_error(folder: Path, consumer: Consumer) -> float:
 
 
 def arrays(file: Path) -> list[np.ndarray]:
-    """The arrays of an npz file, by place."""
+    """The arrays of an npz file, by position."""
     with np.load(file) as held:
         return [held[f"arr_{number}"] for number in range(len(held.files))]
 

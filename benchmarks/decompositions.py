@@ -157,7 +157,7 @@ def compile_row(name: str, budget: float) -> dict[Side, float]:
     placed = _placed(comparison)
 
     def compiled(side: Side) -> float:
-        (torch.ones(1, device="xla") + 1).cpu()  # takes the place of the program
+        (torch.ones(1, device="xla") + 1).cpu()  # replaces the program
         before = seconds_compiling()
         with on(comparison, side):
             _step(placed, comparison)

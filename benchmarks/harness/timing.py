@@ -93,7 +93,7 @@ def beside_stock(
 
 
 def typical(blocks: Sequence[Sequence[float]]) -> float:
-    """The median of what each block found."""
+    """The median of the least sample of each block."""
     return statistics.median(min(block) for block in blocks)
 
 

@@ -22,9 +22,9 @@ import torch
 for script in {ORDERS}:
     child = os.fork()
     if not child:
-        found = dict()
-        exec(script, found)
-        os._exit(0 if callable(found["f"]) else 2)
+        names = dict()
+        exec(script, names)
+        os._exit(0 if callable(names["f"]) else 2)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), script)
 """
 

@@ -71,7 +71,7 @@ def test_tokens_are_those_of_generate(name: str, cache: str, tmp_path: Path) -> 
     target = "litert" if cache == "ring" else None
     exported = composites.export(model, (PROMPT,), call, decode=True, target=target)
     assert not [name for name, _ in model.named_modules() if name.startswith("cache")]
-    for _ in range(2):  # the second one takes the place of the first
+    for _ in range(2):  # the second one replaces the first
         exported.save(tmp_path / "saved", weights=exported.prefill.module_weights(model))
     programs = GenerationPrograms.load(tmp_path / "saved")
     scales = ("key_scales", "value_scales") if cache == "i8" else ()

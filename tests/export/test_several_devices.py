@@ -43,16 +43,16 @@ shard = state["param:first.weight"].addressable_shards[0].data.shape
 start = dict(np.load(folder + "/state.npz"))
 batch = [start.pop(name) for name in ("arg:0", "arg:1")]
 step = program.compile(mesh=mesh)
-own, found = step.init(start), []
+own, actual = step.init(start), []
 for _ in losses:
     loss, own = step(own, *batch)
-    found.append(float(loss))
-np.testing.assert_allclose(found, losses, rtol=1e-6)
+    actual.append(float(loss))
+np.testing.assert_allclose(actual, losses, rtol=1e-6)
 step.save(own, folder + "/checkpoint")
 for name, value in step.load(folder + "/checkpoint").values.items():
     assert value.sharding == own.values[name].sharding, name
-    for one, two in zip(value.addressable_shards, own.values[name].addressable_shards):
-        assert np.array_equal(one.data, two.data), name
+    for first, second in zip(value.addressable_shards, own.values[name].addressable_shards):
+        assert np.array_equal(first.data, second.data), name
 loss, _ = step(own, *batch)
 again, _ = step(step.load(folder + "/checkpoint"), *batch)
 assert float(loss) == float(again)

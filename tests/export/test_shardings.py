@@ -242,37 +242,37 @@ class Marked(torch.nn.Module):
         return self.second(torch.nn.functional.gelu(hidden)).square().sum()
 
 module, x = Marked(), torch.ones(4, 8)
-found = {"eager": torch.nn.functional.gelu(x @ module.first.weight.t() + module.first.bias)}
-found["eager"] = module.second(found["eager"]).square().sum().item()
+report = {"eager": torch.nn.functional.gelu(x @ module.first.weight.t() + module.first.bias)}
+report["eager"] = module.second(report["eager"]).square().sum().item()
 for form in ("gspmd", "shardy"):
     program = composites.export(
         module, (x,), train=True, ops=["gelu"], mesh=mesh, sharding_form=form
     )
     values = program.module_weights(module) | {"arg:0": x}
     arrays = {name: value.detach().numpy() for name, value in values.items()}
-    found[form] = [line for line in program.mlir.splitlines() if "harding" in line]
-    found[f"{form} alone"] = float(program.run(arrays)["loss"])
+    report[form] = [line for line in program.mlir.splitlines() if "harding" in line]
+    report[f"{form} alone"] = float(program.run(arrays)["loss"])
     divided = program.run(arrays, mesh=jax.make_mesh((4,), ("model",)))
-    found[f"{form} divided"] = float(divided["loss"])
-for name, given in (("no mesh", None), ("another", {"model": 2})):
+    report[f"{form} divided"] = float(divided["loss"])
+for name, other_mesh in (("no mesh", None), ("another", {"model": 2})):
     try:
-        composites.export(module, (x,), mesh=given)
+        composites.export(module, (x,), mesh=other_mesh)
     except composites.ExportError as error:
-        found[name] = str(error)
+        report[name] = str(error)
 
-# Marks of what is given to the module.
+# Marks of weights and arguments.
 grid = spmd.Mesh(np.arange(4), (2, 2), ("data", "model"))
 layer, x = torch.nn.Linear(8, 16).to("xla"), torch.ones(4, 8, device="xla")
 spmd.mark_sharding(layer.weight, grid, ("model", None))
 spmd.mark_sharding(x, grid, ("data", None))
 for name, options in (("kept", {}), ("other", {"shardings": {"weight": (None, "data")}})):
     program = composites.export(layer, (x,), mesh=grid, **options)
-    found[name] = [value.sharding for value in program.inputs]
+    report[name] = [value.sharding for value in program.inputs]
 try:
     composites.export(layer, (x,))
 except composites.ExportError as error:
-    found["no grid"] = str(error)
-print(json.dumps(found))
+    report["no grid"] = str(error)
+print(json.dumps(report))
 """
 
 

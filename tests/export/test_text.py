@@ -98,12 +98,12 @@ from lowering.cli.factories import load_factory
 torch.manual_seed(0)
 module, args, kwargs = load_factory({str(MODELS)!r} + ":bert")
 module.eval()  # dropout would take a seed
-found = []
+programs = []
 for train in (False, True):
     optimizer = functools.partial(torch.optim.AdamW, lr=1e-3) if train else None
-    found.append(composites.export(module, args, kwargs, optimizer=optimizer))
+    programs.append(composites.export(module, args, kwargs, optimizer=optimizer))
 {inspect.getsource(hashes)}
-facts = dict(hashes=[hashes(program) for program in found], string=hash("a string"))
+facts = dict(hashes=[hashes(program) for program in programs], string=hash("a string"))
 json.dump(facts, sys.stdout)
 """
 

@@ -94,12 +94,12 @@ class Loss(torch.nn.Module):
 
 torch.manual_seed(0)
 module, labels = Loss(), torch.arange(128)
-found = []
+pairs = []
 for ops in ([], ["cross_entropy_loss"]):
     program = composites.export(module, (labels,), train=True, ops=ops, frontend="fx")
     results = program.run({**program.module_weights(module), "arg:0": labels})
-    found.append((float(results["loss"]), torch.tensor(results["grad:logits"])))
-(loss, grad), (our_loss, our_grad) = found
+    pairs.append((float(results["loss"]), torch.tensor(results["grad:logits"])))
+(loss, grad), (our_loss, our_grad) = pairs
 print(json.dumps({
     "loss": loss == our_loss,
     "gradient": torch.equal(grad, our_grad),

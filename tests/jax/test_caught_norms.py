@@ -58,7 +58,7 @@ INPUTS = {
 
 
 def _options(written: dict[str, Any]) -> dict[str, Any]:
-    """Types by their names, and tuples in the place of lists, which flax does not take."""
+    """Types by their names, and tuples instead of lists, which flax does not take."""
     types = {"bf16": BF16, "f32": jnp.float32}
     values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in written.items()}
     return {n: types[v] if n.endswith("dtype") else v for n, v in values.items()}

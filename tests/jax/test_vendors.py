@@ -88,9 +88,9 @@ with composites.jax.enabled("acme.gelu"):
 # ---- conditions
 run = composites.jax.entry("acme.tanh_gelu")
 lines["conditions"] = [
-    ["acme.tanh_gelu" in found, "version = 3" in found]
+    ["acme.tanh_gelu" in program, "version = 3" in program]
     for words in ({{"approximate": "tanh"}}, {{}})
-    for found in [text(lambda x: run(x, **words), x)]
+    for program in [text(lambda x: run(x, **words), x)]
 ]
 lines["names"] = [name for name in dir(composites.jax) if name == "acme.tanh_gelu"]
 

@@ -56,7 +56,7 @@ class Site:
     """Source of the expression."""
     changed: str
     rank: str
-    """Digest of the place without its line number, so that a sample outlives other changes."""
+    """Digest of the location without its line number, so that a sample outlives other changes."""
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line}: {self.original} -> {self.changed}"

@@ -54,7 +54,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test sees what another one was warned of."""
+    """No test sees the warnings of another one."""
     settings.warn_of_unknown_variables.cache_clear()
     yield
     settings.warn_of_unknown_variables.cache_clear()
