@@ -15,7 +15,7 @@ differs are listed by name, and the exit code is then 1, unless the suite says o
 `--logs` keeps JUnit's XML, with what each test wrote when it failed.
 
 - The columns count tests by outcome: `stock / composites`, or one number where both are equal.
-- A test that fails in both is no difference: some need a TPU, or a package that is not there.
+- A test that fails in both is not a difference: some need a TPU, or a package that is not there.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def test_a_step_has_the_same_bits_but_for_named_entries(name: str) -> None:
     for exception in exceptions:
         changed = results_of(name, [exception])
         keys = other_bits(changed, plain)
-        assert keys, f"{exception} has the same bits: it is no exception any more"
+        assert keys, f"{exception} has the same bits: it is not an exception any more"
         assert "loss" not in keys
         for key in keys:
             assert np.abs(changed[key] - plain[key]).max() <= CLOSE * largest, key

@@ -395,7 +395,7 @@ def test_errors_are_those_of_the_program() -> None:
     sigmoid = optax.sigmoid_binary_cross_entropy
     calls: dict[str, Function] = {
         "an axis out of bounds": lambda: jax.nn.softmax(X, axis=7),
-        "an axis that is no integer": lambda: cross_entropy(logits, labels, -1.0),
+        "an axis that is not an integer": lambda: cross_entropy(logits, labels, -1.0),
         "an axis of numpy": lambda: cross_entropy(logits, labels, np.int32(-1)),
         "logits in a list": lambda: cross_entropy([1.0, 2.0], jnp.array(1)),
         "labels in a list": lambda: cross_entropy(logits[0], [1, 2, 3, 4]),

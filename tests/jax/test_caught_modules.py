@@ -253,7 +253,7 @@ def test_errors_are_those_of_flax() -> None:
         "indices of floats": applied(nn.Embed(10, 4), jnp.ones(2)),
         "one number to a layer norm": applied(nn.LayerNorm(), jnp.ones(())),
         "one number to an RMS norm": applied(nn.RMSNorm(), jnp.ones(())),
-        "an axis that is no integer": applied(
+        "an axis that is not an integer": applied(
             training.clone(axis=-1.0), IMAGE, like=training, mutable=caught.RESULTS
         ),
         "a scale of another shape": applied(nn.LayerNorm(), IMAGE[..., :4]),

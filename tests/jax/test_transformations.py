@@ -147,7 +147,7 @@ def test_the_attribute_moves_with_the_dimension() -> None:
 
 
 def test_no_composite_says_what_it_does_not_compute() -> None:
-    """A layer norm has one weight for all calls; one weight for each is no composite."""
+    """A layer norm has one weight for all calls; one weight for each is not a composite."""
 
     def norm(x: Any, weight: Any) -> Any:
         return composites.jax.layer_norm(x, [6], weight, None, 1e-5)[0]

@@ -164,7 +164,7 @@ LEFT: dict[str, tuple[str, Callable[[], Any]]] = {
         lambda: F.embedding(torch.randint(4000, (2000,)).to("xla"), image(4096, 256)),
     ),
     "short rows": ("layer_norm", lambda: F.layer_norm(image(4096, 32), [32])),
-    "rows that are no whole blocks": ("rms_norm", lambda: F.rms_norm(image(200, 420), [420])),
+    "rows that are not whole blocks": ("rms_norm", lambda: F.rms_norm(image(200, 420), [420])),
     "no images": ("batch_norm_training", lambda: batch_normed(32768, 16)),
     "columns, softmax": ("softmax_backward", lambda: image(70, 70).softmax(0)),
     "no rows": ("log_softmax_backward", lambda: image(0, 64).log_softmax(-1)),

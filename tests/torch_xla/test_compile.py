@@ -226,7 +226,7 @@ def listed(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 PLAIN: dict[str, tuple[Callable[[], Function], bool]] = {
     "a method, which reads its object": (lambda: Scaled().to("xla"), False),
-    "reads a tensor that is no argument": (of_another_tensor, False),
+    "reads a tensor that is not an argument": (of_another_tensor, False),
     "reads a global tensor": (lambda: shifted, False),
     "returns a dictionary": (lambda: lambda x: named(x)["double"], False),
     "takes a list of tensors": (lambda: lambda x: listed([x, x]), True),
