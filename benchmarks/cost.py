@@ -268,7 +268,7 @@ def measure(name: str, repeats: int, markers: Markers) -> list[str | list[str]]:
 
 
 def _row(workload: Workload, quantity: str, blocks: Blocks) -> tuple[str, ...]:
-    written = [_written(workload, quantity, typical(of_side)) for of_side in blocks.values()]
+    written = [_written(workload, quantity, typical(samples)) for samples in blocks.values()]
     return beside_stock(quantity, written, ratio(*blocks.values()), workload.bars.get(quantity))
 
 

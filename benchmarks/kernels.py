@@ -301,7 +301,7 @@ def measured_step(
     together = sum(min(samples(1)) for samples in called)
     limits = affordable(together, budget, FEWEST, repeats)
     blocks = dict(zip(runs, alternated(called, *limits), strict=True))
-    times = {side: typical(of_side) for side, of_side in blocks.items()}
+    times = {side: typical(side_blocks) for side, side_blocks in blocks.items()}
     gain = ratio(blocks["auto"], blocks["decompositions"])
     uses = steps["auto"].kernels
     cells = (

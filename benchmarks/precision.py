@@ -358,9 +358,9 @@ def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
         torch_xla.sync()
         if batch in batches:
             expected = _weights(exact)
-            of_stock = _mean_error(_weights(stock), expected)
-            of_ours = _mean_error([main[w] for w in _weights(ours)], expected)
-            rows.append(Accumulated(name, batch, of_stock, of_ours))
+            stock_error = _mean_error(_weights(stock), expected)
+            our_error = _mean_error([main[w] for w in _weights(ours)], expected)
+            rows.append(Accumulated(name, batch, stock_error, our_error))
     return rows
 
 
@@ -390,12 +390,12 @@ def tables() -> dict[str, str]:
     wrong = [
         row.cells(lambda n: "refused" if n is None else str(n)) for row in integer_products(SIZES)
     ]
-    of_programs = ("", "product", "operands → result", "casts", "bytes they move")
+    program_head = ("", "product", "operands → result", "casts", "bytes they move")
     sums = ("model", "micro-batches", "stock XLA", "accumulate_gradients_in_fp32")
     return {
         **{name: _table(by_size, cells) for name, cells in floats.items()},
         "i8": _table(by_size, wrong),
-        "programs": _table(of_programs, [row.cells(str) for row in programs(SIZES[-1], BF16)]),
+        "programs": _table(program_head, [row.cells(str) for row in programs(SIZES[-1], BF16)]),
         "gradients": _table(
             ("loss", *by_size), [(row.loss, *row.cells(_both_norms)) for row in gradients(SIZES)]
         ),

@@ -45,7 +45,7 @@ def first(samples: Any) -> list[torch.Tensor]:
     return [argument for argument in arguments if isinstance(argument, torch.Tensor)]
 
 
-def of_language_models() -> Iterator[tuple[str, tuple[Callable[..., Any], list[torch.Tensor]]]]:
+def language_model_calls() -> Iterator[tuple[str, tuple[Callable[..., Any], list[torch.Tensor]]]]:
     """Yield the name and number of each sample of each function, and its call."""
     for name in LANGUAGE_MODELS:
         torch.manual_seed(0)
@@ -95,7 +95,7 @@ CALLS: dict[str, tuple[Callable[..., Any], list[torch.Tensor]]] = {
         ),
         [X, (WEIGHT / 0.03).round().to(torch.int8)],
     ),
-    **dict(of_language_models()),
+    **dict(language_model_calls()),
 }  # fmt: skip
 CUSTOM = ("update_kv_cache", "quantize_and_dequantize")
 """Operators that an application registers."""

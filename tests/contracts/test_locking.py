@@ -268,8 +268,8 @@ def test_calls_with_lists_against_a_lock(write: Callable[..., str], tmp_path: Pa
     made, file = tmp_path / "lists.lock", tmp_path / "module.mlir"
     write_lock(lock(write(LISTS)), made)
     for count, sizes, reason in WITH_LISTS:
-        of_sizes = f", operand_segment_sizes = {sizes}" if sizes else ""
-        text = module("umbra.add", f"{{alpha = 1.0 : f32{of_sizes}}}")
+        segment_sizes = f", operand_segment_sizes = {sizes}" if sizes else ""
+        text = module("umbra.add", f"{{alpha = 1.0 : f32{segment_sizes}}}")
         text = text.replace(" %x {", f" {', '.join(['%x'] * count)} {{").replace(
             ": (tensor<2xf32>)", f": ({', '.join(['tensor<2xf32>'] * count)})"
         )

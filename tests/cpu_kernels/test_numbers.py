@@ -58,7 +58,7 @@ def sampled(
     return Sample(functional.grid_sample, [image, (*points, 2)], dtype=dtype, keywords=keywords)
 
 
-def of_points_alone(grid: Tensor, image: Tensor) -> Tensor:
+def sample_at_points(grid: Tensor, image: Tensor) -> Tensor:
     return functional.grid_sample(image, grid, align_corners=False)
 
 
@@ -181,7 +181,7 @@ SAMPLES: Mapping[str, Sample] = {
         (2, 3, 1, 1), padding_mode="reflection", align_corners=True
     ),
     "grid sampling, image without gradient": Sample(
-        of_points_alone, [(2, 6, 7, 2)], lambda: (torch.randn(2, 5, 8, 9),)
+        sample_at_points, [(2, 6, 7, 2)], lambda: (torch.randn(2, 5, 8, 9),)
     ),
     "grid sampling, bf16": sampled(dtype=BF16),
     "max pool": Sample(

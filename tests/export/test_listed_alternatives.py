@@ -251,7 +251,7 @@ def further(self, dim, half_to_float=False, *, more):
 def renamed(x, axis=-1, half=False):
     return jax.nn.softmax(x, axis=axis)
 
-def of_x(x, dim, half_to_float=False):
+def double_x(x, dim, half_to_float=False):
     return jax.nn.softmax(x, axis=dim)
 """
 

@@ -51,7 +51,7 @@ def with_constants(x: torch.Tensor) -> torch.Tensor:
     return x + torch.tensor(0.5) * torch.ones(x.shape[-1])
 
 
-def of_outer_views(x: torch.Tensor) -> torch.Tensor:
+def outer_views(x: torch.Tensor) -> torch.Tensor:
     parts = x.chunk(2, dim=1)
     first, second = (part.transpose(0, 1) for part in parts)
     first = first.clone()
@@ -60,7 +60,7 @@ def of_outer_views(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_functions() -> None:
-    functions = (written_in_place, made_of_numbers, cast, with_constants, of_outer_views)
+    functions = (written_in_place, made_of_numbers, cast, with_constants, outer_views)
     for function in functions:
         agrees(function, torch.linspace(-2, 2, 24).reshape(4, 6))
 

@@ -220,7 +220,7 @@ def numbers(module: Any, x: torch.Tensor) -> torch.Tensor:
     return half + torch.full((4,), count // 2, device=x.device)
 
 
-def of_the_cpu(module: Any, x: torch.Tensor) -> torch.Tensor:
+def made_on_cpu(module: Any, x: torch.Tensor) -> torch.Tensor:
     """Positions and a mask that the module makes on the CPU."""
     count = x.shape[0]
     angles = torch.arange(count).float()[:, None] * torch.arange(4)
@@ -232,7 +232,7 @@ def twice(module: Any, x: torch.Tensor) -> torch.Tensor:
     return module.linear(x.repeat(2, 1)).reshape(-1, 2, 4).flatten(1)
 
 
-@pytest.mark.parametrize("function", [rows, sums, numbers, of_the_cpu, twice])
+@pytest.mark.parametrize("function", [rows, sums, numbers, made_on_cpu, twice])
 def test_sizes_in_a_modules_own_python(function: Any) -> None:
     module = Computed(function)
     program = composites.export(module, (torch.ones(2, 4),), dynamic_shapes=({0: BATCH},))

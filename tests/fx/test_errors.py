@@ -102,7 +102,7 @@ def test_an_operator_of_a_backward_that_is_missing(monkeypatch: pytest.MonkeyPat
     missing, table = torch.ops.aten.sigmoid_backward.default, capture._decompositions(True)
     monkeypatch.delitem(RULES, missing, raising=False)
     remaining = {operator: function for operator, function in table.items() if operator != missing}
-    monkeypatch.setattr(capture, "_decompositions", lambda of_program: remaining)
+    monkeypatch.setattr(capture, "_decompositions", lambda options: remaining)
     monkeypatch.setattr(torch_internals, "decomposition_of", lambda operator: None)
 
     for _ in range(2):

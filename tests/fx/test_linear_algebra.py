@@ -42,35 +42,35 @@ def run(function: Callable[[Tensor], Any], x: Tensor) -> list[Tensor]:
 
 def test_factors_reconstruct() -> None:
     def every(x: Tensor) -> Any:
-        of_both = torch.complex(x, x.flip(-1))
+        both = torch.complex(x, x.flip(-1))
         return [
-            linalg.qr(of_both[..., :3]),
+            linalg.qr(both[..., :3]),
             linalg.qr(x[..., :3], "complete"),
             linalg.qr(x, "r"),
             torch.geqrf(x),
-            linalg.eigh(of_both),
+            linalg.eigh(both),
             linalg.eigh(x, UPLO="U"),
             linalg.eigvalsh(x),
-            linalg.svd(of_both[:, :2]),
+            linalg.svd(both[:, :2]),
             linalg.svd(x[..., :2], full_matrices=False),
             linalg.svdvals(x),
         ]
 
     def products(x: Tensor, factors: Sequence[Tensor]) -> list[Tensor]:
         """Numbers in which the signs and phases of vectors cancel."""
-        q, r, whole, of_whole, _, of_r, raw, _ = factors[:8]
-        values, vectors, of_upper, upper, alone = factors[8:13]
+        q, r, whole, whole_r, _, r_alone, raw, _ = factors[:8]
+        values, vectors, upper_values, upper_vectors, alone = factors[8:13]
         u, s, vh, v, t, wh, singular = factors[13:]
         return [
             q @ r,
             q.mH @ q,
-            whole @ of_whole,
+            whole @ whole_r,
             whole.mH @ whole,
-            of_r.abs(),
+            r_alone.abs(),
             raw.triu().abs(),
             values,
             (vectors * values.unsqueeze(-2)) @ vectors.mH,
-            (upper * of_upper.unsqueeze(-2)) @ upper.mH,
+            (upper_vectors * upper_values.unsqueeze(-2)) @ upper_vectors.mH,
             alone,
             (u * s.unsqueeze(-2)) @ vh[:, :2],
             vh @ vh.mH,

@@ -116,25 +116,25 @@ def in_place(x: Tensor) -> Tensor:
     return torch.ops.aten.clamp_min(x, x.sum())
 
 
-def of_numbers(x: Tensor) -> tuple[Tensor, float, Tensor]:
+def with_numbers(x: Tensor) -> tuple[Tensor, float, Tensor]:
     made = torch.zeros(3).to("cpu") + torch.ops.aten.ones([3]).type(torch.LongTensor)
     return x * torch.tensor(2.0), 3.5, torch.arange(3, device=x.device) + made
 
 
-def of_types(x: Tensor) -> tuple[Tensor, ...]:
+def with_types(x: Tensor) -> tuple[Tensor, ...]:
     return x.to(torch.bfloat16), x.double(), x > 0, (x * 10).to(torch.int64), x.to(torch.complex64)
 
 
-def of_order(x: Tensor) -> tuple[Tensor, ...]:
+def with_strides(x: Tensor) -> tuple[Tensor, ...]:
     moved = F.silu(x).reshape(3, 2, 2).permute(2, 0, 1)
     return moved, x.t() * 2, moved[:, 1:] + 1, moved.contiguous(), x[1:]
 
 
-@pytest.mark.parametrize("function", [in_place, of_numbers, of_types, of_order])
+@pytest.mark.parametrize("function", [in_place, with_numbers, with_types, with_strides])
 def test_functions(function: Callable[[Tensor], Any]) -> None:
     x, y = (torch.linspace(-2, 2, 12).reshape(3, 4) for _ in range(2))
     result, expected = compiled(function, fullgraph=True)(x), function(y)
-    torch.testing.assert_close(result, expected, check_stride=function is of_order)
+    torch.testing.assert_close(result, expected, check_stride=function is with_strides)
     torch.testing.assert_close(x, y)
 
 
@@ -179,8 +179,8 @@ def test_weights_stay_where_they_are_in_both_directions(monkeypatch: pytest.Monk
     assert sorted(handed) == [x.shape, x.shape, result.shape]
     torch.testing.assert_close(result, expected)
     gradients = tuple(p.grad for p in model.parameters())
-    of_eager = torch.autograd.grad(expected.sum(), list(model.parameters()))
-    torch.testing.assert_close(gradients, of_eager)
+    eager_gradients = torch.autograd.grad(expected.sum(), list(model.parameters()))
+    torch.testing.assert_close(gradients, eager_gradients)
     weight.data = torch.zeros_like(weight)  # moves
     torch.testing.assert_close(run(x), model(x))
 
@@ -213,7 +213,7 @@ def test_results_without_a_gradient(read: Sequence[int], monkeypatch: pytest.Mon
     assert zeros[2:] == ([4 - len(without_view), 3] if without_view else [3])
 
 
-def of_size(x: Tensor, a: int) -> tuple[Tensor, ...]:
+def with_sizes(x: Tensor, a: int) -> tuple[Tensor, ...]:
     n = x.shape[1]
     return (
         F.pad(x, (0, n)), torch.tril(torch.ones(n, n)), x[:, : n // 2], x.split(n // 2, -1)[1],
@@ -223,10 +223,10 @@ def of_size(x: Tensor, a: int) -> tuple[Tensor, ...]:
 
 
 def test_numbers_that_change() -> None:
-    run = compiled(of_size)
+    run = compiled(with_sizes)
     for size, number in ((4, 1), (6, 2), (8, 3), (6, 1)):
         x = torch.arange(3.0 * size).reshape(3, size)
-        torch.testing.assert_close(run(x, number), of_size(x, number))
+        torch.testing.assert_close(run(x, number), with_sizes(x, number))
 
 
 def written_constant(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -417,10 +417,10 @@ def test_writes_to_parts_of_inputs() -> None:
         return first + F.gelu(x[:2])
 
     def crossed(x: Tensor, y: Tensor, part: Tensor, index: Tensor) -> Tensor:
-        of_x = x[:2]
+        head = x[:2]
         y.index_copy_(0, index, x[2:])
         x.index_copy_(1, index, part)
-        return of_x * 2
+        return head * 2
 
     calls: Sequence[Callable[..., Tensor]] = (rows, once, crossed)
     for call in calls:

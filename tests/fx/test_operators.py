@@ -21,12 +21,12 @@ def trained(x: torch.Tensor, make: Callable[[], torch.nn.Module]) -> torch.Tenso
     return result[0] if isinstance(result, tuple) else result
 
 
-def of_lists(x: torch.Tensor) -> torch.Tensor:
+def lists(x: torch.Tensor) -> torch.Tensor:
     added = torch._foreach_addcmul([x, x], [x, x * 3], [x, x], value=0.5)
     return torch.stack(torch._foreach_norm([x, x * 2])) + sum(t.sum() for t in added)
 
 
-def of_experts(x: torch.Tensor) -> torch.Tensor:
+def experts(x: torch.Tensor) -> torch.Tensor:
     """Products of groups of rows, of which one is empty, by a matrix for each."""
     ends = torch.tensor([1, 1, 4], dtype=torch.int32)
     matrices = torch.stack([x.reshape(6, 4)] * 3) * torch.arange(3.0)[:, None, None]
@@ -36,7 +36,7 @@ def of_experts(x: torch.Tensor) -> torch.Tensor:
     return rows.sum(0) + torch.ops.aten._grouped_mm(exact[:4], grouped, ends).float().sum()
 
 
-def of_observers(x: torch.Tensor, rows: int, is_symmetric: bool) -> torch.Tensor:
+def observers(x: torch.Tensor, rows: int, is_symmetric: bool) -> torch.Tensor:
     """Fake quantization by moving averages, and the observer's state after two calls."""
     on, zero = x.new_ones(1, dtype=torch.int64), x.new_zeros(rows, dtype=torch.int32)
     low, high, scale = (x.new_full((rows,), bound) for bound in (-torch.inf, torch.inf, 1.0))
@@ -46,7 +46,7 @@ def of_observers(x: torch.Tensor, rows: int, is_symmetric: bool) -> torch.Tensor
     return torch.cat([x.flatten(), low, high, scale, zero])
 
 
-def of_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
+def pooled_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
     """Regions that leave the image, and the samples of a deformable convolution in two groups."""
     regions = torch.tensor([[0, -1.0, 0.5, 3.2, 2.5], [1, 1.0, 1.0, 9.0, 2.0]])
     flat, image = x.flatten(), x.reshape(2, 2, 2, 3)
@@ -59,10 +59,10 @@ def of_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     "function",
     [
-        *[partial(of_regions, ratio=ratio) for ratio in (-1, 2)],
-        of_lists,
-        of_experts,
-        *[partial(of_observers, rows=n, is_symmetric=b) for n in (1, 4) for b in (False, True)],
+        *[partial(pooled_regions, ratio=ratio) for ratio in (-1, 2)],
+        lists,
+        experts,
+        *[partial(observers, rows=n, is_symmetric=b) for n in (1, 4) for b in (False, True)],
         *[partial(trained, make=partial(kind, 6, 3)) for kind in (torch.nn.LSTM, torch.nn.GRU)],
         lambda x: F.conv_transpose1d(x.view(1, 4, 6), x.view(4, 2, 3), None, 2, 1, groups=2),
         lambda x: x + F.max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
@@ -98,13 +98,13 @@ def test_results_and_gradients_are_those_of_pytorch(function: Callable[..., Any]
 PLACES = torch.tensor([[0, 0, 2, 1, 5, 5]])
 
 
-def of_booleans(x: torch.Tensor, reduce: str) -> torch.Tensor:
+def booleans(x: torch.Tensor, reduce: str) -> torch.Tensor:
     added = (x > 1).scatter_add(1, PLACES, x > 0).index_add(1, PLACES[0], x < 0)
     added = added.put(PLACES, x[0] > 1, accumulate=True)
     return added.scatter_reduce(1, PLACES, x > 0, reduce, include_self=False)
 
 
-def of_moments(x: torch.Tensor) -> torch.Tensor:
+def moments(x: torch.Tensor) -> torch.Tensor:
     near = (torch.cat([x[0] * 0 + 100, x[0] * 0 + 100.5])).bfloat16()
     variance, mean = torch.var_mean(near)
     return torch.stack([variance, mean, near.std(), near.var(correction=0)]).float()
@@ -113,19 +113,19 @@ def of_moments(x: torch.Tensor) -> torch.Tensor:
 CONVOLUTION: Any = torch.ops.aten._convolution
 
 
-def of_masks(x: torch.Tensor) -> torch.Tensor:
+def masks(x: torch.Tensor) -> torch.Tensor:
     rows, elements = x[:, 0] > 0, x > 0.5
-    single, of_columns = torch.full((1,), 3.0), torch.arange(6.0)
+    single, columns = torch.full((1,), 3.0), torch.arange(6.0)
     results = [
         torch.index_put(x, (rows,), single),
-        torch.index_put(x, (rows,), of_columns),
-        torch.index_put(x, (rows,), of_columns[None], accumulate=True),
+        torch.index_put(x, (rows,), columns),
+        torch.index_put(x, (rows,), columns[None], accumulate=True),
         torch.index_put(x, (elements,), single),
         torch.index_put(x, (elements,), single[0]),
         torch.index_put(x, (elements,), single[:, None, None]),
         torch.index_put(x, (elements,), torch.arange(8.0), accumulate=True),
         torch.index_put(x, (rows, PLACES[0, :1]), single, accumulate=True),
-        torch.index_put(x, (rows, PLACES[0, 2:4]), of_columns[:2]),
+        torch.index_put(x, (rows, PLACES[0, 2:4]), columns[:2]),
         torch.ops.aten._index_put_impl(x[None], [rows[2:3], None, PLACES[0, :1]], single)[0],
     ]
     for values in (3.0, x[:, :1] * 2, x[:, :3] * 2):
@@ -165,10 +165,10 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: CONVOLUTION(x[None], x[None], None, *[[1]] * 3, False, [0], 1, *[True] * 4),
         lambda x: torch.special.erfcx((x * 3).exp()),
         lambda x: torch.fake_quantize_per_tensor_affine(x * torch.nan, 0.1, 3, 0, 9),
-        *[partial(of_booleans, reduce=reduce) for reduce in ("sum", "prod", "amax", "amin")],
+        *[partial(booleans, reduce=reduce) for reduce in ("sum", "prod", "amax", "amin")],
         lambda x: x.index_reduce(1, PLACES[0], x * 2, "prod", include_self=False),
-        of_moments,
-        of_masks,
+        moments,
+        masks,
     ],
 )
 def test_unusual_arguments(function: Callable[[torch.Tensor], torch.Tensor]) -> None:

@@ -391,10 +391,10 @@ def test_a_converted_program_quantizes_by_composites(
     prepared(x)
     converted = convert_pt2e(prepared)
     expected = converted(x).detach()
-    of_weights = "channel" if is_per_channel else "tensor"
-    of_input, uses = ("tensor_with_tensors", 2) if is_dynamic else ("tensor", 3)
-    counted = Counter({f"ptxla.dequantize_per_{of_weights}": 2})
-    counted.update({f"ptxla.{name}_per_{of_input}": uses for name in ("quantize", "dequantize")})
+    for_weight = "channel" if is_per_channel else "tensor"
+    for_input, uses = ("tensor_with_tensors", 2) if is_dynamic else ("tensor", 3)
+    counted = Counter({f"ptxla.dequantize_per_{for_weight}": 2})
+    counted.update({f"ptxla.{name}_per_{for_input}": uses for name in ("quantize", "dequantize")})
     if is_dynamic:
         counted["ptxla.choose_qparams"] = 2
     for program in (converted, torch.export.export(converted, (x,))):

@@ -247,9 +247,9 @@ def test_attention_asks_cudnn_for_what_jax_asks(
     causal: bool, heads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """jax asks a GPU for the version of cuDNN; the test answers in its place."""
-    from jax._src.cudnn import fused_attention_stablehlo as of_jax
+    from jax._src.cudnn import fused_attention_stablehlo as jax_attention
 
-    monkeypatch.setattr(of_jax, "check_cudnn_version", lambda: 91300)
+    monkeypatch.setattr(jax_attention, "check_cudnn_version", lambda: 91300)
     query, key = (jax.ShapeDtypeStruct((2, 32, n, 64), jnp.bfloat16) for n in (4, heads))
 
     def theirs(query: Any, key: Any, value: Any) -> Any:
@@ -261,13 +261,13 @@ def test_attention_asks_cudnn_for_what_jax_asks(
         return jax.grad(summed, (0, 1, 2))(query, key, value)
 
     attributes = {**ATTENTION, "is_causal": causal, "enable_gqa": True}
-    of_backward = {**attributes, "output_mask": (True, True, True, False)}
+    keywords = {**attributes, "output_mask": (True, True, True, False)}
 
     def ours(query: Any, key: Any, value: Any) -> Any:
         q, k, v = (jnp.swapaxes(operand, 1, 2) for operand in (query, key, value))
         result, sums = function_of("attention:attention")(q, k, v, **attributes)
         backward = function_of("attention:attention_backward")
-        return backward(result, q, k, v, result, sums, **of_backward)
+        return backward(result, q, k, v, result, sums, **keywords)
 
     actual, expected = (custom_calls(call, query, key, key) for call in (ours, theirs))
     assert len(expected) == 2

@@ -43,8 +43,8 @@ def loss(logits: Any, labels: Any) -> Any:
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
 
 
-def _operands(heads: int = 4, of_keys: int = 2) -> tuple[Any, Any, Any]:
-    return normal(0, 2, 5, heads, 8), normal(1, 2, 6, of_keys, 8), normal(2, 2, 6, of_keys, 8)
+def _operands(heads: int = 4, key_heads: int = 2) -> tuple[Any, Any, Any]:
+    return normal(0, 2, 5, heads, 8), normal(1, 2, 6, key_heads, 8), normal(2, 2, 6, key_heads, 8)
 
 
 GROUPED, ALIKE = _operands(), _operands(4, 4)
@@ -156,10 +156,10 @@ def test_bits(programs: dict[str, Program]) -> None:
 def test_programs_mean_the_entry(programs: dict[str, Program]) -> None:
     """The function computes what the entry computes in PyTorch programs, with its gradients."""
 
-    def results(of_entries: bool) -> Any:
+    def results(use_entries: bool) -> Any:
         numbers = {}
         for name, program in programs.items():
-            run = program.entry if of_entries else program.run
+            run = program.entry if use_entries else program.run
             numbers[name] = run(*program.arrays), gradients(run)(*program.arrays)
         return numbers
 
@@ -219,7 +219,7 @@ def test_modules_of_flax() -> None:
 
 
 def test_what_is_left_alone() -> None:
-    def of_linen(**options: Any) -> Function:
+    def linen(**options: Any) -> Function:
         return partial(nn.dot_product_attention, **options)
 
     lengths, key = jnp.asarray([3, 2], jnp.int32), jax.random.key(7)
@@ -232,14 +232,14 @@ def test_what_is_left_alone() -> None:
             "not arrays of one floating-point type",
             lambda q, k, v: nn.dot_product_attention(q, k.astype(jnp.bfloat16), v),
         ),
-        ("the weights have dropout", of_linen(dropout_rng=key, dropout_rate=0.5)),
+        ("the weights have dropout", linen(dropout_rng=key, dropout_rate=0.5)),
         (
             "the weights have dropout",
             partial(nnx.dot_product_attention, dropout_rng=key, dropout_rate=0.5),
         ),
-        ("a precision is given", of_linen(precision="highest")),
-        ("another type than the computation", of_linen(dtype=np.float16)),
-        ("functions for products", of_linen(einsum_dot_general=jax.lax.dot_general)),
+        ("a precision is given", linen(precision="highest")),
+        ("another type than the computation", linen(dtype=np.float16)),
+        ("functions for products", linen(einsum_dot_general=jax.lax.dot_general)),
         (
             "the bias is not an array of floats",
             lambda q, k, v: attention(q, k, v, MASK.astype(jnp.int32)),

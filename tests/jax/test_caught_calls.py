@@ -22,9 +22,9 @@ from composites_testing.caught import (
     assert_same_errors,
     calls_in,
     left_alone,
+    linen_function,
+    nnx_function,
     normal,
-    of_linen,
-    of_nnx,
     reasons,
     same_without_jit,
     weighted,
@@ -95,7 +95,7 @@ MORE_FUNCTIONS = {
 
 
 @cache
-def _of_packages() -> dict[str, Caught]:
+def _package_functions() -> dict[str, Caught]:
     """Functions of flax and optax."""
 
     def norm(made: tuple[Function, Any]) -> Function:
@@ -119,11 +119,11 @@ def _of_packages() -> dict[str, Caught]:
         ),
     }
     return {name: Caught(*loss) for name, loss in losses.items()} | {
-        "layer norm": Caught("layer_norm", norm(of_linen(nn.LayerNorm(), X))),
-        "without bias": Caught("layer_norm", norm(of_linen(nn.LayerNorm(use_bias=False), X))),
-        "RMS norm": Caught("rms_norm", norm(of_linen(nn.RMSNorm(), X))),
-        "layer norm of nnx": Caught("layer_norm", norm(of_nnx(nnx.LayerNorm(6, rngs=rngs)))),
-        "RMS norm of nnx": Caught("rms_norm", norm(of_nnx(nnx.RMSNorm(6, rngs=rngs)))),
+        "layer norm": Caught("layer_norm", norm(linen_function(nn.LayerNorm(), X))),
+        "without bias": Caught("layer_norm", norm(linen_function(nn.LayerNorm(use_bias=False), X))),
+        "RMS norm": Caught("rms_norm", norm(linen_function(nn.RMSNorm(), X))),
+        "layer norm of nnx": Caught("layer_norm", norm(nnx_function(nnx.LayerNorm(6, rngs=rngs)))),
+        "RMS norm of nnx": Caught("rms_norm", norm(nnx_function(nnx.RMSNorm(6, rngs=rngs)))),
     }
 
 
@@ -137,7 +137,7 @@ def _of_packages() -> dict[str, Caught]:
 def functions(request: pytest.FixtureRequest) -> dict[str, Caught]:
     if request.param in CALLING:
         return {request.param: CALLING[request.param]}
-    return FUNCTIONS if request.param == "few" else {**MORE_FUNCTIONS, **_of_packages()}
+    return FUNCTIONS if request.param == "few" else {**MORE_FUNCTIONS, **_package_functions()}
 
 
 def _entries(functions: dict[str, Caught]) -> set[str]:
@@ -224,7 +224,7 @@ def test_attributes() -> None:
         assert 'approximate = "tanh"' in lowered(jax.nn.gelu, X)
         assert 'approximate = "none"' in lowered(lambda x: jax.nn.gelu(x, approximate=False), X)
         assert "dim = 0 : i64" in lowered(partial(jax.nn.softmax, axis=-2), X)
-        assert "eps = 9.99999997E-7 : f32" in lowered(_of_packages()["layer norm"].run, X)
+        assert "eps = 9.99999997E-7 : f32" in lowered(_package_functions()["layer norm"].run, X)
 
 
 CORNERS = jnp.asarray(
@@ -323,7 +323,7 @@ LEFT_ALONE: dict[str, tuple[str, Function, str]] = {
 def test_calls_that_are_left_alone() -> None:
     plain: dict[str, Any] = {"use_bias": False, "use_scale": False}
     norm = "layer_norm"
-    of_packages: dict[str, tuple[str, Function, str]] = {
+    package_calls: dict[str, tuple[str, Function, str]] = {
         "mask": (norm, lambda x: nn.LayerNorm(**plain).apply({}, x, mask=BOOLEAN), "has a mask"),
         "other axes": (
             norm,
@@ -331,7 +331,7 @@ def test_calls_that_are_left_alone() -> None:
             "its axes are not the last ones",
         ),
     }
-    programs = {**LEFT_ALONE, **of_packages}
+    programs = {**LEFT_ALONE, **package_calls}
     assert_left_alone({n: (entry, (run, (X,)), why) for n, (entry, run, why) in programs.items()})
 
     def classes_in_front(x: Any) -> Any:

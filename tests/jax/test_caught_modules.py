@@ -47,7 +47,7 @@ ENTRIES = (*(norm.entry for norm in NORMS), "embedding")
 
 def _linen(norm: Norm, base: Any = None, **options: Any) -> tuple[caught.Function, Any]:
     """A function of variables and an input, and the variables."""
-    run, variables = caught.of_linen(getattr(nn, norm.name)(**norm.options), IMAGE, **options)
+    run, variables = caught.linen_function(getattr(nn, norm.name)(**norm.options), IMAGE, **options)
     if base is not None:
         changed = base(**norm.options, **options)
         run = lambda v, x: changed.apply(v, x, mutable=caught.RESULTS)  # noqa: E731
@@ -60,7 +60,7 @@ def _nnx(
     """The same of flax.nnx. `change` is for the module."""
     module = (base or getattr(nnx, norm.name))(8, **norm.options, rngs=nnx.Rngs(0))
     change(module)
-    return caught.of_nnx(module)
+    return caught.nnx_function(module)
 
 
 def _caught(programs: dict[str, caught.Call]) -> Counter[str]:

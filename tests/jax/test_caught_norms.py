@@ -23,9 +23,9 @@ from composites_testing.caught import (
     backward,
     by_name,
     calls_in,
+    linen_function,
+    nnx_function,
     normal,
-    of_linen,
-    of_nnx,
     weighted,
     with_and_without,
 )
@@ -96,9 +96,9 @@ def _made(
     if entry == "embedding":
         options = {"num_embeddings": 10, "features": 4, **options}
     if interface == "linen":
-        return of_linen(getattr(nn, name)(**options), x, **other)
+        return linen_function(getattr(nn, name)(**options), x, **other)
     sizes = () if entry == "embedding" else (x.shape[-1],)
-    return of_nnx(getattr(nnx, name)(*sizes, **options, rngs=nnx.Rngs(0)))
+    return nnx_function(getattr(nnx, name)(*sizes, **options, rngs=nnx.Rngs(0)))
 
 
 def _with_gradients(run: Function, argnums: int | tuple[int, ...] = (0, 1)) -> Function:
@@ -127,8 +127,8 @@ def test_bits(entry: str, interface: str) -> None:
         if interface == "linen" or name not in norm.only_linen:
             run, variables = _made(interface, entry, x, options)
             programs[name] = run, (variables, x)
-            of_input = jnp.issubdtype(x.dtype, jnp.floating)
-            gradients[name] = _with_gradients(run, (0, 1) if of_input else 0), (variables, x)
+            has_gradient = jnp.issubdtype(x.dtype, jnp.floating)
+            gradients[name] = _with_gradients(run, (0, 1) if has_gradient else 0), (variables, x)
     text = all_with_and_without(programs, entry)
     expected = {f"ptxla.{entry}": len(programs)}
     assert Counter(composite_names(text)) == expected
@@ -181,7 +181,7 @@ def test_norms_mean_their_entries(interface: str) -> None:
         x, options = next(iter(NORMS[entry].cases.values()))
         run, variables = _made(interface, entry, x, options)
 
-        def of_entry(
+        def entry_result(
             variables: Any, x: Any, meaning: Callable[..., Any] = meaning
         ) -> tuple[Any, list[Any]]:
             result, *averages = meaning(jnp.moveaxis(x, -1, 1), **by_name(variables))
@@ -193,7 +193,7 @@ def test_norms_mean_their_entries(interface: str) -> None:
             return actual, gradient, averages
 
         actual, gradient, averages = jax.jit(lambda run=run: compared(run))()
-        expected = jax.jit(lambda of_entry=of_entry: compared(of_entry))()
+        expected = jax.jit(lambda entry_result=entry_result: compared(entry_result))()
         np.testing.assert_allclose(actual, expected[0], rtol=2e-5, atol=2e-5, err_msg=entry)
         np.testing.assert_allclose(gradient, expected[1], rtol=2e-4, atol=2e-5, err_msg=entry)
         if expected[2]:

@@ -230,12 +230,12 @@ def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
     before = bits(own(grads, state))
     # With one count for all, they are.
     axes = optax.ScaleByAdamState(None, 0, 0)
-    of_all = jax.jit(jax.vmap(transformation.update, in_axes=(0, axes), out_axes=(0, axes)))
+    shared_update = jax.jit(jax.vmap(transformation.update, in_axes=(0, axes), out_axes=(0, axes)))
     shared = state._replace(count=state.count[0])
     with composites.jax.enabled(ADAM):
         assert bits(own(grads, state)) == before
         assert not composite_names(own.lower(grads, state).as_text())
-        (line,) = calls_in(of_all.lower(grads, shared).as_text())
+        (line,) = calls_in(shared_update.lower(grads, shared).as_text())
     array = "x".join(map(str, shape))
     operands = [f"tensor<{array}xf32>"] * 3 + ["tensor<f32>"] * (2 + nesterov)
     assert f": ({', '.join(operands)}) -> " in line

@@ -184,10 +184,10 @@ def test_calls_are_counted() -> None:
     jax.jit(lambda x: counted(counted(x))).lower(X)
     entry = composites.jax.stats().entries["acme.counted"]
     assert (entry.on, entry.calls, entry.cache_hits) == (True, 2, 1)
-    of_nan = decorator("acme.of_nan")(lambda x, *, scale: scale * x)
+    with_nan = decorator("acme.with_nan")(lambda x, *, scale: scale * x)
     for _ in range(3):
-        of_nan(X, scale=float("nan"))
-    assert composites.jax.stats().entries["acme.of_nan"].cache_hits == 2
+        with_nan(X, scale=float("nan"))
+    assert composites.jax.stats().entries["acme.with_nan"].cache_hits == 2
 
 
 def test_what_ran_outside_of_jit_ends_with_the_function() -> None:
@@ -302,10 +302,10 @@ def test_the_form_is_that_of_the_pytorch_decorator(case: Both) -> None:
     for leaves in case.leaves:
         expected = signatures(recorded(frontend, example, leaves).text)
         assert expected, "PyTorch's call is a composite"
-        assert of_jax(case, ours, leaves) == expected
+        assert jax_signatures(case, ours, leaves) == expected
 
 
-def of_jax(case: Both, function: Callable[..., Any], leaves: int | None) -> list[str]:
+def jax_signatures(case: Both, function: Callable[..., Any], leaves: int | None) -> list[str]:
     with enable_x64():
         names = [n for n, v in case.arguments.items() if isinstance(v, torch.Tensor | list)]
         tensors, structure = jax.tree.flatten([case.arguments[n] for n in names])
@@ -415,14 +415,14 @@ def gated(gate: jax.Array, up: jax.Array) -> jax.Array:
 
 
 def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:
-    of_gate = decorator("acme.gated", saves=("gate", "result"))(gated)
+    saving = decorator("acme.gated", saves=("gate", "result"))(gated)
     with pytest.raises(
         composites.LoweringError,
         match=r"acme\.gated: the backward reads up, which `saves` leaves out; add it to `saves`",
     ):
-        jax.grad(lambda x: of_gate(x, X).sum())(X)
+        jax.grad(lambda x: saving(x, X).sum())(X)
     # The gradient of `up` alone does not read it.
-    gradient = jax.grad(lambda x: of_gate(X, x).sum())(X)
+    gradient = jax.grad(lambda x: saving(X, x).sum())(X)
     np.testing.assert_allclose(gradient, jax.nn.silu(X), rtol=1e-6)
 
 
@@ -443,7 +443,7 @@ class Norm:
         return x
 
     @classmethod
-    def of_class(cls, x: jax.Array) -> jax.Array:
+    def on_class(cls, x: jax.Array) -> jax.Array:
         return x
 
 
@@ -494,7 +494,7 @@ def test_functions_that_do_not_run_when_called(decorate: Function) -> None:
             "saves: 'beta' is neither an operand",
         ),
         (lambda: decorator("acme.m")(Norm.forward), "forward is a method, .* has no 'self'"),
-        (lambda: decorator("acme.m")(vars(Norm)["of_class"]), "of_class is a method, .*'cls'"),
+        (lambda: decorator("acme.m")(vars(Norm)["on_class"]), "on_class is a method, .*'cls'"),
     ],
 )
 def test_what_cannot_be_decorated(decorate: Callable[[], object], message: str) -> None:

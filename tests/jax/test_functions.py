@@ -242,5 +242,5 @@ def test_an_explicit_backward_returns_a_list_for_a_list(tmp_path: Path) -> None:
     xs, w = [jnp.ones(3), jnp.full(3, 2.0)], jnp.full(3, 5.0)
     gradient = jax.grad(lambda xs, w: function(xs, w).sum(), argnums=(0, 1))
     assert "acme.total_grad" in jax.jit(gradient).lower(xs, w).as_text()
-    of_xs, of_w = gradient(xs, w)
-    assert [array.tolist() for array in (*of_xs, of_w)] == [[5.0] * 3, [5.0] * 3, [3.0] * 3]
+    grad_xs, grad_w = gradient(xs, w)
+    assert [array.tolist() for array in (*grad_xs, grad_w)] == [[5.0] * 3, [5.0] * 3, [3.0] * 3]

@@ -83,13 +83,13 @@ def compare(definition: Definition, call: TorchCall) -> None:
     )
     used = {n: gradient for n, gradient in zip(floats, grads, strict=True) if gradient is not None}
 
-    def of_used(*values: Any) -> Any:
+    def on_used(*values: Any) -> Any:
         whole = list(arrays)
         for n, array in zip(used, values, strict=True):
             whole[n] = array
         return function(*whole)[number]
 
-    pull = jax.vjp(of_used, *(arrays[n] for n in used))[1]
+    pull = jax.vjp(on_used, *(arrays[n] for n in used))[1]
     for ours, gradient in zip(pull(jnp.conj(array_of(grad))), used.values(), strict=True):
         close(jnp.conj(ours), gradient, tolerance)
 

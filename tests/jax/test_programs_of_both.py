@@ -52,7 +52,7 @@ def definitions() -> list[Definition]:
     ]
 
 
-def of_pytorch(definition: Definition, example: ExampleCall, leaves: int) -> list[str]:
+def pytorch_signatures(definition: Definition, example: ExampleCall, leaves: int) -> list[str]:
     entry = definition.entry
     if entry.adapt is not None:
         example = replace(example, function=activation.composite_function(entry, CATALOG))
@@ -62,7 +62,7 @@ def of_pytorch(definition: Definition, example: ExampleCall, leaves: int) -> lis
         return signatures(recorded(frontend, example, leaves).text)
 
 
-def of_jax(definition: Definition, example: ExampleCall, leaves: int) -> list[str]:
+def jax_signatures(definition: Definition, example: ExampleCall, leaves: int) -> list[str]:
     with enable_x64():
         call, arrays = as_jax_call(ENTRIES, definition, example)
         if not leaves:
@@ -95,10 +95,10 @@ def _gradient(call: Callable[..., Any], arrays: list[Any], chosen: list[int]) ->
         return [values[n] for n in chosen]
 
     def pulled(grads: Any, *operands: Any) -> Any:
-        def of_first(array: Any) -> list[Any]:
+        def on_first(array: Any) -> list[Any]:
             return results(*operands[:first], array, *operands[first + 1 :])
 
-        return jax.vjp(of_first, operands[first])[1](grads)
+        return jax.vjp(on_first, operands[first])[1](grads)
 
     grads = jax.eval_shape(results, *arrays)
     return str(jax.jit(pulled).lower(grads, *arrays).as_text())
@@ -110,9 +110,9 @@ def test_they_have_the_same_composites(definition: Definition) -> None:
     example = example_of(definition)
     has_gradient = definition.entry.derives or definition.backward
     for leaves in (0, 1) if has_gradient and definition.entry.name not in NO_GRADIENT else (0,):
-        theirs = of_pytorch(definition, example, leaves)
+        theirs = pytorch_signatures(definition, example, leaves)
         assert theirs, "the example is a composite"
-        assert of_jax(definition, example, leaves) == theirs
+        assert jax_signatures(definition, example, leaves) == theirs
 
 
 # ---- results ----

@@ -78,8 +78,8 @@ SLOW = ("grad of grad", "jacfwd", "jacrev", "hessian", "vmap over other dimensio
 def test_transformations(name: str) -> None:
     change, x, counts = CHANGES[name]
 
-    def program(of_entries: bool) -> Any:
-        runs = {s.name: s.run if of_entries else s.plain for s in SUBJECTS}
+    def program(use_entries: bool) -> Any:
+        runs = {s.name: s.run if use_entries else s.plain for s in SUBJECTS}
         return jax.jit(lambda x: {name: change(run)(x) for name, run in runs.items()})
 
     lowered = program(True).lower(x)

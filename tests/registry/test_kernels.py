@@ -15,19 +15,19 @@ FILE = Path(__file__).parent / "files" / "kernels.yaml"
 
 def test_what_is_read() -> None:
     registry = load_registry(FILE)
-    of_entry = registry.composites[0].kernels
-    assert [(k.composite, k.version, k.platform, k.name) for k in of_entry] == [
+    kernels = registry.composites[0].kernels
+    assert [(k.composite, k.version, k.platform, k.name) for k in kernels] == [
         ("acme.fast_gelu", 2, "cpu", "acme.kernels:gelu"),
         ("acme.fast_gelu", 2, "cpu", "acme_gelu"),
         ("acme.fast_gelu", 1, "cuda", "acme.kernels:on_cuda"),
     ]
-    assert of_entry[0].when.values == (("approximate", ("none",)),)
+    assert kernels[0].when.values == (("approximate", ("none",)),)
     assert [(k.composite, k.version) for k in registry.kernels] == [
         ("ptxla.softmax", 1),
         ("other.thing", None),
     ]
-    assert [k.location.line for k in (*of_entry, *registry.kernels)] == [10, 15, 17, 20, 22]
-    assert listed_in(FILE) == (*of_entry, *registry.kernels)
+    assert [k.location.line for k in (*kernels, *registry.kernels)] == [10, 15, 17, 20, 22]
+    assert listed_in(FILE) == (*kernels, *registry.kernels)
 
 
 def test_list() -> None:

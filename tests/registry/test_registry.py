@@ -79,7 +79,7 @@ def test_the_tolerances_of_a_file_are_its_own() -> None:
 
     def listed(name: str) -> dict[str, dict[str, float]]:
         tolerances = listed_tolerances(files / name).items()
-        return {name: of_types for (name, _), of_types in tolerances if name.startswith("acme.")}
+        return {name: by_type for (name, _), by_type in tolerances if name.startswith("acme.")}
 
     own = {"acme.tanh": {"f32": 0.3, "bf16": 0.2}, "acme.exp": {}}
     own["acme.tanh_backward"] = {"f32": 0.1, "bf16": 0.2}

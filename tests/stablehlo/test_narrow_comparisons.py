@@ -84,6 +84,6 @@ def test_the_result_stays(element: str, dtype: type, values: Callable[[type], np
 def test_others_stay() -> None:
     in_total_order = comparisons("f32", "LT, %w, %c, TOTALORDER: 0.3")
     unsigned = comparisons("ui8", "LT, %w, %c: 0.3")
-    of_f64 = comparisons("f64", "LT, %w, %c: 0.3")
-    of_two = comparisons("f32", "LT, %w, %w: 0.3")
-    stay(narrow_comparisons, (in_total_order, unsigned, of_f64, of_two))
+    wide_comparison = comparisons("f64", "LT, %w, %c: 0.3")
+    two_operands = comparisons("f32", "LT, %w, %w: 0.3")
+    stay(narrow_comparisons, (in_total_order, unsigned, wide_comparison, two_operands))

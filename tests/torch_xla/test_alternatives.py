@@ -76,7 +76,7 @@ def from_lse(grad_output, query, key, value, result, log_sum_exp, is_causal):
 def flat(tensors, dim=0):
     return torch.cat(tensors, dim) * 2
 
-def of_list(grad_output, tensors, dim):
+def list_grad(grad_output, tensors, dim):
     assert dim == 0 and isinstance(tensors, list)
     return [[t * 0 + n for n, t in enumerate(tensors)]]
 
@@ -360,7 +360,7 @@ def test_a_further_result_that_is_missing(enable: Enable) -> None:
 
 
 def test_lists_of_tensors(enable: Enable) -> None:
-    keys = "goals: fast, backward: 'planted_alt:of_list', gradients: [tensors]"
+    keys = "goals: fast, backward: 'planted_alt:list_grad', gradients: [tensors]"
     enable(f"a: {alternative('flat', keys)}", "fast", "op: aten::cat, backward: derive")
     a, b = (torch.ones(2, 2, device="xla", requires_grad=True) for _ in range(2))
     result = torch.cat([a, b])

@@ -378,7 +378,7 @@ class Block(nn.Module):
 BLOCK = {"scaled_dot_product_attention", "layer_norm", "gelu"}
 
 
-def of_block(dropout: float, run: Callable[[nn.Module, torch.Tensor], torch.Tensor]) -> Named:
+def block_grads(dropout: float, run: Callable[[nn.Module, torch.Tensor], torch.Tensor]) -> Named:
     module = Block(dropout).to("xla")
     x = values(2, 5, 16).requires_grad_()
     result = run(module, x)
@@ -395,7 +395,7 @@ def test_checkpoint_draws_the_same_masks(
     monkeypatch.setattr(torch, "xla", ModuleType("torch.xla"), raising=False)
     p = 0.3 if kind.startswith("torch_xla") else 0.0
     emits = {name for n in (BLOCK | {"dropout"} if p else BLOCK) for name in both(n)}
-    same_as_stock({kind: partial(of_block, p, CHECKPOINTS[kind])}, emits=emits)
+    same_as_stock({kind: partial(block_grads, p, CHECKPOINTS[kind])}, emits=emits)
 
 
 def scalar(x: torch.Tensor) -> torch.Tensor:

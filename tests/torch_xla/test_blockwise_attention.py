@@ -93,8 +93,8 @@ def test_narrow_dtypes(dtype: torch.dtype, case: dict[str, Any]) -> None:
 
 def test_rows_of_few_keys() -> None:
     """The terms of the scores' gradients cancel, and so must their rounding errors."""
-    of_query = check(Case(512, 512, heads=4, size=64, options=CAUSAL))[1]
-    assert not of_query[..., 0, :].any()  # one key: its probability is 1, whatever the query is
+    query_grad = check(Case(512, 512, heads=4, size=64, options=CAUSAL))[1]
+    assert not query_grad[..., 0, :].any()  # one key: its probability is 1, whatever the query is
 
 
 @variants(

@@ -196,7 +196,7 @@ class Scaled(nn.Module):
         return x * self.scale
 
 
-def of_another_tensor() -> Function:
+def reads_another_tensor() -> Function:
     weight = values(6, seed=3)
 
     @composites.composite("acme.weighted")
@@ -226,7 +226,7 @@ def listed(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 PLAIN: dict[str, tuple[Callable[[], Function], bool]] = {
     "a method, which reads its object": (lambda: Scaled().to("xla"), False),
-    "reads a tensor that is not an argument": (of_another_tensor, False),
+    "reads a tensor that is not an argument": (reads_another_tensor, False),
     "reads a global tensor": (lambda: shifted, False),
     "returns a dictionary": (lambda: lambda x: named(x)["double"], False),
     "takes a list of tensors": (lambda: lambda x: listed([x, x]), True),

@@ -404,7 +404,7 @@ def test_copies_of_objects_with_methods() -> None:
     check(Norm().to("xla").forward, module, "acme.norm")
 
 
-def of_positions(*tensors: torch.Tensor) -> torch.Tensor:
+def takes_positions(*tensors: torch.Tensor) -> torch.Tensor:
     return tensors[0]
 
 
@@ -416,7 +416,7 @@ UNFIT: list[tuple[Callable[..., Any], str, dict[str, Any], str]] = [
     (oddly, "swiglu", {}, "'swiglu' is not a valid composite name; write"),
     (Shifted.forward, "acme.s", {"attributes": ("alpha",)}, "no argument 'alpha'; it has self, x"),
     (Norm, "acme.a", {}, "Norm is not a function"),
-    (of_positions, "acme.f", {}, r"takes \*tensors; a composite's arguments"),
+    (takes_positions, "acme.f", {}, r"takes \*tensors; a composite's arguments"),
     (hidden, "acme.f", {}, "'_x' cannot be the name of an argument"),
     (torch.sigmoid, "acme.f", {}, "the signature of .*sigmoid cannot be read"),
     (

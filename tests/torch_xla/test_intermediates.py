@@ -50,8 +50,8 @@ def test_the_backward_takes_the_value() -> None:
     types = "tensor<4x2xf32>, tensor<4x3xf32>, tensor<3x5xf32>, tensor<5x2xf32>, tensor<4x5xf32>"
     assert f"({types}) ->" in backward
     assert decomposition_of("t.named_backward", text).count("dot") == 4
-    of_plain = xm.get_stablehlo(gradients(plain, *OPERANDS))
-    assert decomposition_of("t.plain_backward", of_plain).count("dot") == 5
+    plain_text = xm.get_stablehlo(gradients(plain, *OPERANDS))
+    assert decomposition_of("t.plain_backward", plain_text).count("dot") == 5
     assert_same(gradients(named, *OPERANDS), gradients(mlp, *OPERANDS))
 
 
@@ -60,11 +60,11 @@ def test_experts_and_their_weights_of_other_types() -> None:
         "t.experts", attributes=["activation"], intermediates=["gate", "up", "output"]
     )
     bf16, f16, f32 = torch.bfloat16, torch.float16, torch.float32
-    for dtype, of_weights in ((bf16, f32), (f32, bf16), (f16, bf16)):
+    for dtype, weight_type in ((bf16, f32), (f32, bf16), (f16, bf16)):
         operands = (
             values(5, 16, dtype=dtype),
             torch.tensor([[0, 1], [3, 1], [2, 0], [1, 2], [3, 3]]),
-            values(5, 2, seed=1, dtype=of_weights),
+            values(5, 2, seed=1, dtype=weight_type),
             values(4, 12, 16, seed=2, dtype=dtype),
             values(4, 16, 6, seed=3, dtype=dtype),
         )

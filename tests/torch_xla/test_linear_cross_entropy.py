@@ -281,7 +281,7 @@ def test_training_holds_nothing_of_the_size_of_the_logits(kind: str, tmp_path: P
 # ---- the loss of transformers ----
 
 
-def of_transformers(states: Tensor, weight: Tensor, target: Tensor, count: Any = None) -> Tensor:
+def transformers_loss(states: Tensor, weight: Tensor, target: Tensor, count: Any = None) -> Tensor:
     logits = F.linear(states, weight)
     loss: Tensor = loss_utils.ForCausalLMLoss(logits, target, 11, count)  # Trainer gives integers
     return loss
@@ -291,12 +291,12 @@ def test_losses_of_transformers_have_the_bits_of_stock() -> None:
     for dtype in (F32, BF16):
         for count in (None, 7, torch.tensor(7)):
             states, weight, _, target = operands(2, 9, types=[dtype] * 3)
-            call = partial(of_transformers, count=count)
+            call = partial(transformers_loss, count=count)
             stock, ours = stock_and_ours(call, [states, weight, target])
             assert_bits_of_stock(ours, stock)
 
 
-@pytest.mark.parametrize("call", [of_transformers, without_bias])
+@pytest.mark.parametrize("call", [transformers_loss, without_bias])
 @pytest.mark.parametrize("forward", [True, False])
 @pytest.mark.parametrize("backward", [True, False])
 def test_autocast(call: Call, forward: bool, backward: bool) -> None:

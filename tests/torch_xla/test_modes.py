@@ -67,10 +67,10 @@ def test_compiled_function_outlives_its_composites(compiled_graphs: list[str]) -
 # Autograd's modes
 
 
-def autocast(function: Callable[[torch.Tensor], torch.Tensor], of_result: torch.dtype) -> Named:
+def autocast(function: Callable[[torch.Tensor], torch.Tensor], result_type: torch.dtype) -> Named:
     with torch.autocast("xla", dtype=torch.bfloat16):
         named = forward_and_backward(function)
-    assert named["result"].dtype == of_result
+    assert named["result"].dtype == result_type
     assert named["weight's gradient"].dtype == torch.float32
     return named
 

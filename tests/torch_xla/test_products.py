@@ -88,8 +88,8 @@ def test_mm_is_one_dot(dtype: torch.dtype, output: torch.dtype) -> None:
 
 def test_addmm() -> None:
     a, b = random(5, 16), random(16, 3)
-    for of_result, (beta, alpha) in product((True, False), ((1, 1), (0.5, 2), (0, 1))):
-        bias = random(3, dtype=F32 if of_result else BF16)
+    for has_result_type, (beta, alpha) in product((True, False), ((1, 1), (0.5, 2), (0, 1))):
+        bias = random(3, dtype=F32 if has_result_type else BF16)
         result = torch.addmm(bias, a, b, out_dtype=F32, beta=beta, alpha=alpha)
         assert composites_of(result) == ["addmm"]
         assert products_of(result) == ["(bf16, bf16) -> f32"]

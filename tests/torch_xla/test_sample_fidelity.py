@@ -108,7 +108,7 @@ def samples(target: Subject, dtype: str, most: int) -> tuple[Sample, ...]:
     samples of forwards have gradients. Types other than floats have the database's samples only."""
     most = MANY if target.entry.name in OF_MANY else most
     if dtype not in FLOATS:
-        return of_database(target, getattr(torch, PYTORCH_NAMES[dtype]), most)
+        return database_samples(target, getattr(torch, PYTORCH_NAMES[dtype]), most)
     kinds = (GENERATED,) if target.is_backward else (NAMED, DATABASE, GENERATED)
     for source in sources(target, dtype, most):
         if isinstance(source, Samples) and source.source in kinds:
@@ -116,7 +116,7 @@ def samples(target: Subject, dtype: str, most: int) -> tuple[Sample, ...]:
     return ()
 
 
-def of_database(target: Subject, dtype: torch.dtype, most: int) -> tuple[Sample, ...]:
+def database_samples(target: Subject, dtype: torch.dtype, most: int) -> tuple[Sample, ...]:
     if target.is_backward or target.samples is not None:
         return ()
     examples = samples_of(target.entry.op or "", dtype, gradients=False)

@@ -70,7 +70,7 @@ def test_a_decomposition_that_calls_its_own_operator_gets_the_stock_one(use: Use
 
 
 def test_a_composite_inside_a_decomposition_stays_there(use: Use) -> None:
-    use(GELU.format("of_softmaxes"))
+    use(GELU.format("softmax_samples"))
     x = data(4, 6)
     with composites.enabled("umbra.gelu", "softmax"):
         result = F.gelu(x)

@@ -136,7 +136,7 @@ def _error(call: Function) -> tuple[type, str] | None:
 # ---- modules of flax ----
 
 
-def of_linen(module: Any, x: Any, **options: Any) -> tuple[Function, Any]:
+def linen_function(module: Any, x: Any, **options: Any) -> tuple[Function, Any]:
     """A function of variables and an input, which returns results and changed variables; and the
     variables, which are not ones and zeros. `options` are other ones of the module that is called
     than of the one whose variables they are."""
@@ -148,8 +148,8 @@ def of_linen(module: Any, x: Any, **options: Any) -> tuple[Function, Any]:
     return run, _other(module.init(jax.random.key(1), x))
 
 
-def of_nnx(module: Any) -> tuple[Function, Any]:
-    """The function and the variables of a module of flax.nnx, as `of_linen` has them."""
+def nnx_function(module: Any) -> tuple[Function, Any]:
+    """The function and the variables of a module of flax.nnx, as `linen_function` has them."""
     from flax import nnx
 
     graph, state = nnx.split(module)

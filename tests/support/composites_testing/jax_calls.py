@@ -69,16 +69,16 @@ def calls(definition: Definition, dtype: torch.dtype, most: int) -> list[TorchCa
     named = named_samples(entry)
     if named is not None:
         for arguments, keywords in calls_of(named, dtype, entry.qualified):
-            torch_calls += _of_sample(definition, arguments, keywords)
+            torch_calls += _sample_calls(definition, arguments, keywords)
     elif entry.op is not None and entry.adapt is None:
         for sample in samples_of(entry.op, dtype, gradients=False):
-            torch_calls += _of_operator(definition, sample)
+            torch_calls += _operator_calls(definition, sample)
             if len(torch_calls) > 40 * most:
                 break
     return torch_calls[:: max(len(torch_calls) // most, 1)][:most]
 
 
-def _of_sample(
+def _sample_calls(
     definition: Definition, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> list[TorchCall]:
     adapt = definition.entry.adapt
@@ -111,7 +111,7 @@ def _bound(
     return TorchCall(overload(definition.signature.qualified), call.values, call.keyword_only)
 
 
-def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:
+def _operator_calls(definition: Definition, sample: Any) -> list[TorchCall]:
     called = overload(definition.signature.qualified)
     seen: list[TorchCall] = []
 

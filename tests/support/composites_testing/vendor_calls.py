@@ -225,8 +225,8 @@ def _compiled(
     }
     grads = gradients([(form, inputs[name], results[name]) for name, form in forms.items()])
     return {
-        name: [*(result.detach() for result in results[name]), *of_form]
-        for name, of_form in zip(forms, grads, strict=True)
+        name: [*(result.detach() for result in results[name]), *gradients_of_form]
+        for name, gradients_of_form in zip(forms, grads, strict=True)
     }
 
 
@@ -284,8 +284,8 @@ def values_and_gradients(
     reached = [result for result in results if result.requires_grad]
     grads = [wave(*r.shape, dtype=r.dtype).to(device) for r in reached]
     trained = [leaf for leaf in leaves if leaf.requires_grad]
-    of_trained = torch.autograd.grad(reached, trained, grads) if reached else ()
-    return [result.detach() for result in results], list(of_trained)
+    trained_grads = torch.autograd.grad(reached, trained, grads) if reached else ()
+    return [result.detach() for result in results], list(trained_grads)
 
 
 def _is_integer(tensor: torch.Tensor) -> bool:
