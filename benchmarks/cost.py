@@ -8,7 +8,7 @@ training step of a small GPT-2 from transformers (random weights, AdamW) with ev
 
 How the times are kept honest:
 
-- Stock and composites alternate in blocks, as benchmarks/harness/timing.py says; a block starts
+- Stock and composites alternate in blocks (see benchmarks/harness/timing.py); a block starts
   with steps that are not timed, which fill caches and lower what the hooks have not seen. Stock and
   composites show medians over blocks.
 - A step is tracing, building and running, and ends when the device has finished, not when it was
@@ -96,7 +96,7 @@ class Workload:
     operators: tuple[str, ...]
     """Composites to turn on."""
     traces: Mapping[str, Trace]
-    """Traces to time after a step; the first is also the one that is built, compiled and run."""
+    """Traces to time after a step; the first is also built, compiled and run."""
     calls: int | None = None
     """Operator calls that a trace is divided by; None for a whole step."""
     divisor: int = 2

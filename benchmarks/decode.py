@@ -101,7 +101,7 @@ def generated(
 
 
 def lines_of(batch: int, weights: str, repeats: int, budget: float) -> Iterator[Line]:
-    """All sides, which take turns.
+    """Measure all sides, which take turns.
 
     Raises:
         ValueError: a side writes other tokens than eager PyTorch.

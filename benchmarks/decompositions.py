@@ -9,7 +9,7 @@ Each row of benchmarks/decomposition_cases.yaml runs with stock torch_xla, with 
 (`eager`). Calls run forward and backward; a whole step is forward, backward and AdamW, with every
 composite on.
 
-- All sides are timed in one process, in alternating blocks, as benchmarks/harness/timing.py says.
+- All sides are timed in one process, in alternating blocks (see benchmarks/harness/timing.py).
   `faster` is stock's time to that of the side, the median over pairs of blocks.
 - `compile` is what torch_xla counts as XLA's time for the step's graph: the median of several
   times, for which the sides take turns.

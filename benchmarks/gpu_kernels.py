@@ -215,7 +215,7 @@ def placed(program: Program) -> PlacedKernels:
 
 
 def measured_calls(name: str, program: Program, seconds: float) -> Iterator[Line]:
-    """Each distinct call that has a kernel, alone, on what the program computes from random
+    """Measure each distinct call that has a kernel, alone, on what the program computes from random
     inputs. The difference is relative to the largest value."""
     kernels = placed(program)
     arrays = list(random_inputs(program).values())

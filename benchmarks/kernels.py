@@ -279,8 +279,8 @@ def _where(measure: str, gains: Sequence[tuple[int, float]]) -> str:
 def measured_step(
     case: StepCase, repeats: int, budget: float, sides: Sequence[str] = SIDES
 ) -> Iterator[Line]:
-    """All sides of a training step, in alternating blocks: each as its own training loop has it,
-    and not as it is just after another side has filled the caches. The fastest side is of those
+    """Measure all sides of a training step, in alternating blocks: each side as in its own training
+    loop, and not just after another side has filled the caches. The fastest side is one of those
     that a user can choose."""
     torch.manual_seed(0)
     module, batch = case.build()

@@ -26,7 +26,7 @@ for point in entry_points(group="torch.backends"):
     except Exception as error:
         raise RuntimeError(f"Failed to load the backend extension: {point.name}.") from error
 """
-"""The part of `import torch` that runs plug-ins, as torch 2.9 has it."""
+"""The part of `import torch` that runs plug-ins, in torch 2.9."""
 MISSING = "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)"
 GOOD = "schema: 1\nnamespace: umbra\ncomposites:\n  gelu: {op: aten::gelu}\n"
 

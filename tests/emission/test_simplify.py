@@ -156,7 +156,7 @@ def test_what_is_said_beside_the_values_is_kept(mark: Any) -> None:
 
 
 def callees(composite: CompositeHlo) -> int:
-    """The number of computations besides the decomposition's and the one that calls it."""
+    """The number of computations besides the decomposition's and its caller."""
     return len(hlo_proto.Module.FromString(composite.module).computations) - 2
 
 

@@ -330,7 +330,7 @@ def test_why_an_alternative_is_not_taken(listed: Callable[[str, str], tuple[Path
 
 @pytest.mark.slow
 def test_auto_takes_what_is_faster_on_the_platform() -> None:
-    """Without a GPU, programs with the choices of `auto` are only lowered for a GPU."""
+    """Programs with the choices of `auto` are only lowered where the machine has no GPU."""
 
     def call(query: Tensor, x: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
         attended = attend(query, query, query, is_causal=True)

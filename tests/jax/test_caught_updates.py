@@ -269,7 +269,7 @@ def test_what_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
                     results.append([str(error)])
         assert any(reason in text for text in reasons(ADAM, since)), reason
         assert results[0] == results[1], reason
-    # A release whose updates are other operations has no composite that says what they are not.
+    # A release of optax whose updates are other operations has no composite.
     state, since = adam().init(ones), left_alone()
     monkeypatch.setattr(optax.tree, "bias_correction", lambda average, *_: average)
     expected = bits(jax.jit(adam().update)(ones, state))

@@ -86,8 +86,8 @@ def test_one_call_of_many_is_off_by_a_percent() -> None:
 
 @pytest.mark.parametrize("size", [1e-2, 2**-23])
 def test_a_kernel_that_races(size: float) -> None:
-    """In one call of many, every other run has other bits. They are shown, and are an error if they
-    differ by more than the tolerance: sums on a GPU can have another order in each run."""
+    """Other bits in every other run of one call are shown, and are an error if they differ by more
+    than the tolerance: sums on a GPU can have another order in each run."""
     factors = cycle(map(np.float32, (1, 1 + size)))
     device = changed(lambda number, result: result * next(factors) if number == 16 else result)
     diagnosis, _ = Diagnoser(chain(), device).run([ROWS])

@@ -222,7 +222,7 @@ with an operator in place of a kernel of the backend."""
 NOT_COMPILED = (
     "dropout", "scaled_dot_product_attention", "drop_path", "scanned_gru_cell", "lstm", "kl_div",
 )  # fmt: skip
-"""Those that draw random numbers save and restore their state, which no graph can do. PyTorch's
+"""Entries that draw random numbers save and restore their state, which no graph can do. PyTorch's
 decomposition of lstm gives its states one dimension more, and stock's kl_div has one gradient
 less."""
 
@@ -251,7 +251,7 @@ def on_cpu(named: Mapping[str, Any]) -> Mapping[str, Any]:
 def runs_as_stock(
     run: Callable[[Sample], Mapping[str, Any]], name: str, most: int, error: float = 1e-5
 ) -> None:
-    """But for rounding, where stock takes the call."""
+    """Check that results are stock's but for rounding, where stock takes the call."""
     for sample in samples(TARGETS[name], "f32", most):
         stock = run(sample)
         with composites.enabled("all"):

@@ -36,8 +36,8 @@ LOWER = torch.ones(5, 5, dtype=torch.bool).tril()
 FORMS, ALSO, OTHERWISE, OF_TFL = read_forms(
     "litert.yaml", stacked=stacked, normalized=normalized, lower=LOWER
 ).values()
-"""What LiteRT takes; other calls that it takes; and calls that it refuses or reads as something
-else. Those that emit nothing have the stock lowering. The last are of litert_tfl.yaml alone."""
+"""Calls that LiteRT takes; other calls that it takes; and calls that it refuses or misreads. Calls
+that emit nothing have the stock lowering. The last calls are of litert_tfl.yaml alone."""
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ ATTRIBUTES = {
     "fused_sdpa_cache_update": "",
     "moe_experts": "",
 }
-"""Of the first sample of each function."""
+"""The attributes of the first sample of each function."""
 
 
 def test_functions_of_language_models(registries: Callable[..., None]) -> None:

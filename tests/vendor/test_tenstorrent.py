@@ -33,9 +33,9 @@ FORMS, NEWER_FORMS, OTHERWISE = read_forms(
     of_each_head=LOWER.expand(4, 32, 32),
     zeros=torch.zeros(32, 32),
 ).values()
-"""What tt-mlir takes; what it takes since September 2026; and calls that a pattern or a verifier
-refuses, or would read as something else: the form that takes them instead follows, and nothing
-means the stock lowering. No pattern takes the backward of gelu and gather, and none of it may be
+"""Calls that tt-mlir takes; those that it takes since September 2026; and calls that a pattern or a
+verifier refuses, or would misread: the form that takes them instead follows, and nothing means the
+stock lowering. No pattern takes the backward of gelu and gather, and none of it may be
 lost."""
 
 

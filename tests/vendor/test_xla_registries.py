@@ -28,7 +28,7 @@ FILES = ("chlo", "xla")
 UNARY = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "erfc", "sinh")
 JAXLIB = tuple(int(part) for part in version("jaxlib").split(".")[:2])
 IN_XLA = tuple(name for name in UNARY if name != "erfc") if JAXLIB >= (0, 10) else ("erf",)
-"""What jaxlib takes: 0.7.1 takes only erf, and 0.10.2 all but erfc."""
+"""The functions that jaxlib takes: 0.7.1 takes only erf, and 0.10.2 all but erfc."""
 
 
 def within(name: str) -> torch.Tensor:
