@@ -117,15 +117,15 @@ def test_litert_refuses_what_is_said_and_nothing_else(name: str) -> None:
         module = program(f"%r = stablehlo.{name} {operands} : {type_}", *types, result=type_)
         values = [np.full((2, 3), 2 if element != "i1" else 1, ELEMENTS[element]) for _ in types]
         (operation,) = find_operations(module.ir, f"stablehlo.{name}")
-        said = LITERT[f"stablehlo.{name}"](operation)
+        stated = LITERT[f"stablehlo.{name}"](operation)
         try:
             CONSUMERS["litert"](module, values)
         except (RuntimeError, ValueError):
             refused = True
         else:
             refused = False
-        if said != refused:
-            wrong.append((element, f"said {said}, is {refused}"))
+        if stated != refused:
+            wrong.append((element, f"said {stated}, is {refused}"))
     assert not wrong
 
 

@@ -223,7 +223,7 @@ def test_inspect_against_a_lock(tmp_path: Path) -> None:
     file = tmp_path / "module.mlir"
     against = (str(file), "--against", str(LOCK))
 
-    def said(parts: Parts) -> str:
+    def output(parts: Parts) -> str:
         name, attributes, version = (part.strip() for part in parts.values())
         file.write_text(module(name, attributes, int(version)))
         result = invoke("inspect", *against)
@@ -234,7 +234,7 @@ def test_inspect_against_a_lock(tmp_path: Path) -> None:
         assert (row["composite"], row["version"], row["count"]) == (name, int(version), 1)
         return f"exit code {result.exit_code}: {row['reason']}\n"
 
-    check_cases(Path(__file__).parent / "golden" / "against.txt", said)
+    check_cases(Path(__file__).parent / "golden" / "against.txt", output)
 
 
 LISTS = """\
@@ -324,12 +324,12 @@ def test_the_action_and_the_hook_compare_with_the_base_branch(
     write_lock(lock(write(GELU)), tmp_path / "umbra.lock")
     commit = "git add umbra.lock; git -c user.name=a -c user.email=a@b commit -qm first"
     run("bash", "-ec", f"git init -qb main; {commit}; git clone -q . branch", cwd=tmp_path)
-    for entries, code, said in (
+    for entries, code, message in (
         (GELU + "  erf: {op: aten::erf}\n", 0, "umbra.erf version 1: added (new version)\n"),
         ("  gelu: {op: aten::gelu}\n", 1, "attribute approximate removed (version not raised)\n"),
     ):
         write_lock(lock(write(entries)), branch / "umbra.lock")
         for parts in ((script, "umbra.lock"), ("bash", "-c", command)):
             done = run(*parts, cwd=branch, PATH=path, **variables)
-            assert (done.code, done.stdout[-len(said) :]) == (code, said), done.stderr
+            assert (done.code, done.stdout[-len(message) :]) == (code, message), done.stderr
     assert "nothing to compare" in run(script, "new.lock", cwd=branch).succeeded().stdout

@@ -169,12 +169,12 @@ def test_what_does_not_belong_together_is_refused() -> None:
         operands = [call.changed.get(number, value) for number, value in enumerate(call.operands)]
         attributes = {key: call.changed.get(key, value) for key, value in call.attributes.items()}
         function = partial(find_function(f"cpu_kernels.{call.kernel}"), **attributes)
-        said = "nothing"
+        message = "nothing"
         try:
             with enable_x64():
                 jax.eval_shape(function, *operands)
         except UnsupportedCallError as error:
-            said = str(error)
-        if not re.search(call.reason, said):
-            wrong.append(f"{name}: {said}")
+            message = str(error)
+        if not re.search(call.reason, message):
+            wrong.append(f"{name}: {message}")
     assert not wrong

@@ -101,8 +101,8 @@ def test_the_kernel_that_refuses_a_value_is_named_among_others() -> None:
     labels = torch.full_like(batch["labels"], 512)
     with pytest.raises(RunError, match="label 512 of row 0") as raised:
         step(step.init(model), **{**batch, "labels": labels})
-    _, told = str(raised.value).split("; the kernel that fails is ")
-    assert re.findall(r"ptxla\.\w+", told) == ["ptxla.cross_entropy_loss"]
+    _, names = str(raised.value).split("; the kernel that fails is ")
+    assert re.findall(r"ptxla\.\w+", names) == ["ptxla.cross_entropy_loss"]
 
 
 @pytest.mark.slow

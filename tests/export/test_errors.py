@@ -41,10 +41,10 @@ def test_what_a_target_refuses_has_its_line(train: bool) -> None:
         (gelu_in_f64, "multiply of f64", "ptxla::gelu", "gelu(x.double())"),
     ):
         export = partial(composites.export, CallingWithWeight(function), (), train=train)
-        said = refused(partial(export, target="litert"), RefusedOperationError)
-        assert f"does not take stablehlo.{operation}, " in said
-        file, line = re.findall(r", at (\S+):(\d+);", said)[0]
-        assert f", from {operator}, at {file}" in said
+        message = refused(partial(export, target="litert"), RefusedOperationError)
+        assert f"does not take stablehlo.{operation}, " in message
+        file, line = re.findall(r", at (\S+):(\d+);", message)[0]
+        assert f", from {operator}, at {file}" in message
         assert Path(file) == Path(__file__)
         assert text in Path(file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
 
@@ -89,11 +89,11 @@ LAYOUTS: tuple[tuple[Callable[[], torch.Tensor], str], ...] = (
 def test_sparse_and_nested_inputs(x: torch.Tensor) -> None:
     for make, advice in LAYOUTS:
         module, tensor = Computed(lambda self, x: self.linear(x)), make()
-        said = refused(partial(composites.export, module, (tensor,)))
-        assert said == f"arg:0 cannot be an input: it {advice}"
+        message = refused(partial(composites.export, module, (tensor,)))
+        assert message == f"arg:0 cannot be an input: it {advice}"
         module = Computed(lambda self, x: self.linear(x), mask=torch.nn.Parameter(tensor, False))
-        said = refused(partial(composites.export, module, (x,)))
-        assert said == f"param:mask cannot be an input: it {advice}"
+        message = refused(partial(composites.export, module, (x,)))
+        assert message == f"param:mask cannot be an input: it {advice}"
     assert "it has no shape yet" in refused(lambda: composites.export(torch.nn.LazyLinear(2), (x,)))
 
 
@@ -104,9 +104,9 @@ def test_sparse_and_nested_tensors_inside(x: torch.Tensor) -> None:
         (lambda self, x: eye.to(x.device) @ x, "make it dense with .to_dense()"),
         (lambda self, x: torch.nested.as_nested_tensor([x, x]), "to_padded_tensor|no rule in JAX"),
     ):
-        said = refused(partial(composites.export, Computed(function), (x,)))
-        assert said.startswith(f"{__file__}:")
-        assert re.search(advice, said)
+        message = refused(partial(composites.export, Computed(function), (x,)))
+        assert message.startswith(f"{__file__}:")
+        assert re.search(advice, message)
 
 
 class Counting(torch.optim.Optimizer):
@@ -136,8 +136,8 @@ def test_an_optimizer_that_counts_in_python(x: torch.Tensor) -> None:
         ("optimizer", "'steps' of itself"),
     ):
         optimizer = partial(Counting, holder=holder)
-        said = refused(partial(composites.export, module, (x,), optimizer=optimizer))
-        assert said.startswith(f"Counting changes {what}, a Python number, in each step, but")
+        message = refused(partial(composites.export, module, (x,), optimizer=optimizer))
+        assert message.startswith(f"Counting changes {what}, a Python number, in each step, but")
     program = composites.export(module, (x,), optimizer=partial(Counting, holder="nowhere"))
     assert "param:linear.weight" in [value.name for value in program.outputs]
 
@@ -276,6 +276,6 @@ def test_other_arguments_by_mistake() -> None:
     )
     for model, arguments, options, message in wrong:
         assert message in refused(partial(composites.export, model, arguments, **options))
-    said = refused(lambda: composites.export(module, (x,), ops=["gelo"]), AllowlistError)
-    assert said.startswith("there is no composite 'gelo'; did you mean 'gelu'?; ")
+    error = refused(lambda: composites.export(module, (x,), ops=["gelo"]), AllowlistError)
+    assert error.startswith("there is no composite 'gelo'; did you mean 'gelu'?; ")
     assert composites.active() == ()

@@ -321,11 +321,11 @@ def test_a_file_adds_alternatives_to_entries_of_others(registry: Any) -> None:
 
 
 def test_why_an_alternative_is_not_taken(listed: Callable[[str, str], tuple[Path, str]]) -> None:
-    def said(parts: Parts) -> str:
+    def reasons(parts: Parts) -> str:
         path, _ = listed(FUNCTIONS, f"kernels:\n  {parts['']}")
         return answer(lambda: softmax().with_kernels("cpu").kernels, path.parent)
 
-    check_cases(Path(__file__).parent / "golden" / "listed_alternatives.txt", said)
+    check_cases(Path(__file__).parent / "golden" / "listed_alternatives.txt", reasons)
 
 
 @pytest.mark.slow

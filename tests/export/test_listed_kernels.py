@@ -106,11 +106,11 @@ def test_a_listed_kernel_takes_its_calls(program: Program, listing: Any) -> None
 def test_why_a_kernel_is_not_taken(program: Program, listing: Any) -> None:
     """The function is not even imported where a condition does not hold."""
 
-    def said(parts: Parts) -> str:
+    def reasons(parts: Parts) -> str:
         path = listing("".join(f"  {line}\n" for line in parts[""].splitlines()))
         return answer(lambda: program.compile("cpu").kernels, path.parent)
 
-    check_cases(GOLDEN / "listed_kernels.txt", said)
+    check_cases(GOLDEN / "listed_kernels.txt", reasons)
 
 
 def test_priority(program: Program, listing: Any) -> None:

@@ -121,8 +121,8 @@ def test_a_checkpoint_goes_on_in_pytorch(step: Step, model: Classifier, tmp_path
 def test_training_that_pytorch_began_goes_on(step: Step, model: Classifier) -> None:
     optimizer = ADAMW(model.parameters())
     train(model, optimizer, 3)
-    got, _ = losses_of(step, step.init(model, optimizer=optimizer), 5)
-    assert got == pytest.approx(train(model, optimizer, 5), rel=1e-4)
+    losses, _ = losses_of(step, step.init(model, optimizer=optimizer), 5)
+    assert losses == pytest.approx(train(model, optimizer, 5), rel=1e-4)
 
 
 def test_a_checkpoint_has_the_same_bits(step: Step, model: Classifier, tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_weights(step: Step, model: Classifier, tmp_path: Path) -> None:
     }
     losses = []
     for form, weights in forms.items():
-        got, state = losses_of(step, step.init(weights), 3)
-        losses.append(got)
+        own, state = losses_of(step, step.init(weights), 3)
+        losses.append(own)
         if form in ("state_dict", "numpy"):
             step.save(state, tmp_path / form)
             saved = load_file(tmp_path / form / "model.safetensors")
@@ -181,8 +181,8 @@ def test_optimizers_start_as_in_pytorch(model: Classifier, name: str) -> None:
             step.init(model)
         train(model, updating, 1)
         state = step.init(model, optimizer=updating)
-    got, _ = losses_of(step, state or step.init(model), 4)
-    assert got == pytest.approx(train(model, updating, 4), rel=1e-4)
+    losses, _ = losses_of(step, state or step.init(model), 4)
+    assert losses == pytest.approx(train(model, updating, 4), rel=1e-4)
 
 
 def test_random_numbers_follow_from_the_seed(tmp_path: Path) -> None:

@@ -241,8 +241,8 @@ def test_sizes_in_a_modules_own_python(function: Any) -> None:
         with torch.no_grad():
             result = module(x)
         results = result if isinstance(result, tuple) else (result,)
-        got = program.run(program.module_weights(module) | {"arg:0": x})
-        compare(got, {f"out:{n}": tensor for n, tensor in enumerate(results)})
+        outputs = program.run(program.module_weights(module) | {"arg:0": x})
+        compare(outputs, {f"out:{n}": tensor for n, tensor in enumerate(results)})
 
 
 def test_nested_arguments_and_derived_dimensions() -> None:
@@ -267,8 +267,8 @@ def test_nested_arguments_and_derived_dimensions() -> None:
         ("arg:0.more.0", ("batch", 4)),
         ("kwarg:other", ("2*batch", 4)),
     ]
-    got = program.run({"arg:0.x": x, "arg:0.more.0": x, "kwarg:other": y})
-    np.testing.assert_array_equal(got["out:0"], torch.cat([x, x]) + y)
+    outputs = program.run({"arg:0.x": x, "arg:0.more.0": x, "kwarg:other": y})
+    np.testing.assert_array_equal(outputs["out:0"], torch.cat([x, x]) + y)
     with pytest.raises(ProgramError, match=r"kwarg:other has shape \(2\*batch, 4\), but its value"):
         program.run({"arg:0.x": x, "arg:0.more.0": x, "kwarg:other": x})
 
@@ -456,17 +456,17 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "    return Net(4, 4), (torch.ones(2, 3, 4),)\n"
     )
 
-    def said(*dimensions: str) -> str:
+    def error(*dimensions: str) -> str:
         options = [part for text in dimensions for part in ("--dynamic", text)]
         code, out, err = invoke("export", f"{file}:net", "-o", tmp_path / "net", *options)
         assert (code == 0) == (tmp_path / "net").exists(), err
         return out + err
 
     for text in ("x=batch", "x:0", "x:a=batch", "x:0=batch,least=3", "x:0=batch,max=many", ":0=b"):
-        assert "write an argument, a dimension and a name" in said(text)
-    assert "the largest size of batch must be above the smallest" in said("x:0=batch,min=8,max=4")
-    assert "and no argument 'y'" in said("y:0=batch")
-    said("x:0=batch", "x:1=seq,min=2,max=32")
+        assert "write an argument, a dimension and a name" in error(text)
+    assert "the largest size of batch must be above the smallest" in error("x:0=batch,min=8,max=4")
+    assert "and no argument 'y'" in error("y:0=batch")
+    error("x:0=batch", "x:1=seq,min=2,max=32")
     program = Program.load(tmp_path / "net")
     assert program.dimensions == (Dimension("batch", 1, None), Dimension("seq", 2, 32))
     assert program.inputs[-1].shape == ("batch", "seq", 4)

@@ -791,7 +791,7 @@ def test_decompositions_are_chosen_before_a_graph_is_compiled() -> None:
 
 
 def test_mistakes() -> None:
-    for options, said in (
+    for options, message in (
         ({"kernel": "auto"}, "has no option 'kernel'; it has: kernels, platform, save, cache"),
         ({"cache": 3}, "compiled programs cannot be kept in 3"),
         ({"kernels": 3}, "kernels must be 'auto', None, names"),
@@ -802,7 +802,7 @@ def test_mistakes() -> None:
         ({"mesh": {"a": 1}, "platform": "cpu"}, "mesh and platform cannot both be given"),
         (3, "options must be a mapping"),
     ):
-        with pytest.raises(Exception, match=said):
+        with pytest.raises(Exception, match=message):
             compiled(F.gelu, options=options)(torch.ones(2))
     unnamed = {"mesh": {"a": 1}, "shardings": {"x": ("a",)}}
     with pytest.warns(CompositesWarning, match="no input has the name 'x'; the inputs are arg:"):

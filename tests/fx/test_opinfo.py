@@ -151,7 +151,7 @@ def parts(values: Values) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def differences(
-    label: str, sample: Sample, got: Iterator[torch.Tensor], eps: float
+    label: str, sample: Sample, results: Iterator[torch.Tensor], eps: float
 ) -> Iterator[str]:
     """The results in which a program differs from PyTorch."""
     cpu, wide = on_cpu(sample), on_cpu(sample, wide=True)
@@ -164,7 +164,7 @@ def differences(
     position = dict(enumerate(sample.arguments)).get(PICKING.get(label, 0), -1)
     dim = sample.keywords.get("dim", position)
     for name, want in parts(cpu):
-        mine = next(got)
+        mine = next(results)
         if mine.shape != want.shape or mine.dtype != want.dtype:
             yield f"{name}: {mine.dtype}{list(mine.shape)}, not {want.dtype}{list(want.shape)}"
         elif not random and want.numel():
@@ -282,11 +282,11 @@ def compare(target: Subject, samples: Sequence[Sample], element_type: str) -> se
     if label not in WITHOUT_STOCK:
         numbers = with_other_bits(samples, ours)
         assert not numbers or label in OTHER_BITS, f"{numbers} have other bits"
-    got = iter(ours)
+    results = iter(ours)
     wrong = [
         f"{sample.text}: {text}"
         for sample in samples
-        for text in differences(label, sample, got, eps)
+        for text in differences(label, sample, results, eps)
     ]
     assert not wrong, "\n".join(wrong)
     return claimed

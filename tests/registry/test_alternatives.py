@@ -193,12 +193,12 @@ def test_the_choice(two: Catalog) -> None:
 
 
 def test_wrong_choices(two: Catalog) -> None:
-    def said(parts: Parts) -> str:
+    def message(parts: Parts) -> str:
         with pytest.raises(DecompositionError) as raised:
             choose(parts[""].strip(), two)
         return str(raised.value)
 
-    check_cases(Path(__file__).parent / "golden" / "choices.txt", said)
+    check_cases(Path(__file__).parent / "golden" / "choices.txt", message)
 
 
 def test_the_choice_is_text(two: Catalog) -> None:

@@ -60,16 +60,16 @@ def test_a_file_that_extends_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("included", "said"),
+    ("included", "message"),
     [("{acme.yaml: [e]}", "cannot extend itself"), ("{other.yaml: [f]}", "has no entry 'f'")],
 )
-def test_files_that_cannot_be_included(tmp_path: Path, included: str, said: str) -> None:
+def test_files_that_cannot_be_included(tmp_path: Path, included: str, message: str) -> None:
     entries = "composites:\n  e: aten::exp\n"
     (tmp_path / "other.yaml").write_text(f"schema: 1\nnamespace: acme\n{entries}")
     (tmp_path / "acme.yaml").write_text(
         f"schema: 1\nnamespace: acme\nextends: {included}\ncomposites: {{}}\n"
     )
-    with pytest.raises(RegistryError, match=said):
+    with pytest.raises(RegistryError, match=message):
         listed_in(tmp_path / "acme.yaml")
 
 

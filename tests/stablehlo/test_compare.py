@@ -255,8 +255,8 @@ def test_random_operands_of_a_backward_need_not_belong_together() -> None:
     """A kernel takes the saved square where the decomposition computes it again."""
     module = load("square_backward")
     kernels = {"acme.square_backward": lambda x, square: square}
-    told = problem(stablehlo.compare(module, kernels))
-    assert told.endswith("all operands follow: --inputs FILE.npz, or inputs=)")
+    message = problem(stablehlo.compare(module, kernels))
+    assert message.endswith("all operands follow: --inputs FILE.npz, or inputs=)")
     x = np.arange(4, dtype=np.float32)
     assert stablehlo.compare(module, kernels, inputs=[x]).problems == ()
     sevenfold = {"acme.square_backward": lambda x, square: x * 7}

@@ -138,9 +138,9 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
         requests.flush()
         reply = replies.readline()
         assert reply, f"the process ended with {server.wait()}"
-        code, said = json.loads(reply)
-        assert "Traceback" not in said
-        assert code == 0 or (code == 1 and said.startswith("error: ")), (code, said)
+        code, output = json.loads(reply)
+        assert "Traceback" not in output
+        assert code == 0 or (code == 1 and output.startswith("error: ")), (code, output)
 
     yield run
     server.communicate()

@@ -64,8 +64,8 @@ def test_a_wide_product_of_bfloat16_runs_on_the_cpu_transposed_too() -> None:
     before = module.text
     random = np.random.default_rng(0)
     a, b = (random.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((4, 8), (8, 4)))
-    (got,) = run(module, a, b)
-    np.testing.assert_allclose(got, (a.astype(np.float64) @ b.astype(np.float64)).T, atol=1e-6)
+    (result,) = run(module, a, b)
+    np.testing.assert_allclose(result, (a.astype(np.float64) @ b.astype(np.float64)).T, atol=1e-6)
     assert module.text == before
 
 

@@ -71,8 +71,8 @@ def test_a_torch_xla_without_a_name(name: str) -> None:
         "except composites.MissingPackageError as error:\n    print(error)\n"
         "print(composites.active())"
     )
-    said, active = done.stdout.splitlines()
-    assert said.startswith(
+    message, active = done.stdout.splitlines()
+    assert message.startswith(
         f"torch_xla 2.11.0 lacks torch_xla._XLAC.{name}, which composites need; "
     )
     assert active == "()"

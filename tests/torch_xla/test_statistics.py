@@ -188,12 +188,12 @@ def test_messages_say_why_a_call_is_not_claimed_once_per_call_site(
         XLA_COMPOSITE_STATS="stats.jsonl",
     )
     lines = done.succeeded().stderr.splitlines()
-    said = "\n".join(
+    messages = "\n".join(
         line.removeprefix("composites: ").replace(f"{tmp_path}/", "")
         for line in lines
         if "not claimed" in line
     )
-    check_cases(Path(__file__).with_name("not_claimed.txt"), lambda parts: said)
+    check_cases(Path(__file__).with_name("not_claimed.txt"), lambda parts: messages)
     assert (
         "composites: entries that are on and caught no call: ptxla.softmax, ptxla.softmax_backward,"
         " umbra.conv, umbra.gelu, umbra.int_mm, umbra.relu, umbra.silu\n"

@@ -43,7 +43,7 @@ def test_what_is_said(module_folder: Path) -> None:
     composites.enable("silu")
     before = composites.active()
 
-    def said(parts: Parts) -> str:
+    def output(parts: Parts) -> str:
         for name in ("umbra.yaml", "umbra_ops.py"):
             (module_folder / name).write_text(parts.get(name, ""))
         importlib.invalidate_caches()
@@ -52,7 +52,7 @@ def test_what_is_said(module_folder: Path) -> None:
         result = check(module_folder / "umbra.yaml", COLUMNS="5000")
         return f"exit code {result.exit_code}\n" + result.stderr.replace(f"{module_folder}/", "")
 
-    check_cases(GOLDEN, said)
+    check_cases(GOLDEN, output)
     assert composites.active() == before
 
 

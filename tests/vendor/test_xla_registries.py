@@ -141,8 +141,8 @@ def test_xla_takes_chlos_functions_by_name(registries: Callable[..., None]) -> N
         return jnp.full_like(x, 7)
 
     module = bind(exported(call_all, *inputs), {f"chlo.{name}": seven for name in IN_XLA})
-    for name, got, expected in zip(IN_XLA, run(module, *values), call_all(*inputs), strict=True):
-        np.testing.assert_allclose(got, expected.numpy(), rtol=2e-6, err_msg=name)
+    for name, actual, expected in zip(IN_XLA, run(module, *values), call_all(*inputs), strict=True):
+        np.testing.assert_allclose(actual, expected.numpy(), rtol=2e-6, err_msg=name)
     inlined = Module.parse(module.text.replace("version = 1 : i32", "version = 2 : i32"))
     assert all((result == 7).all() for result in run(inlined, *values))
 

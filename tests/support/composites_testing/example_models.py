@@ -134,12 +134,12 @@ def export_example(name: str, kind: str, **options: Any) -> Program:
     return model.export(train=kind != "inference", optimizer=optimizer, **options)
 
 
-def compare(got: Mapping[str, np.ndarray], want: Mapping[str, torch.Tensor]) -> None:
+def compare(outputs: Mapping[str, np.ndarray], references: Mapping[str, torch.Tensor]) -> None:
     """Check names, and numbers within 1e-5 of each output's largest value (or 1e-6)."""
-    assert sorted(got) == sorted(want)
-    for name, tensor in want.items():
+    assert sorted(outputs) == sorted(references)
+    for name, tensor in references.items():
         expected = tensor.detach().numpy()
-        actual = np.asarray(got[name])
+        actual = np.asarray(outputs[name])
         assert actual.dtype == expected.dtype, name
         atol = 1e-6 + 1e-5 * np.abs(expected).max()
         np.testing.assert_allclose(actual, expected, rtol=0, atol=atol, err_msg=name)

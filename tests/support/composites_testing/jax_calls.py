@@ -113,14 +113,14 @@ def _bound(
 
 def _operator_calls(definition: Definition, sample: Any) -> list[TorchCall]:
     called = overload(definition.signature.qualified)
-    seen: list[TorchCall] = []
+    recorded: list[TorchCall] = []
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             if func is called:
-                seen.append(_bound(definition, args, kwargs or {}))
+                recorded.append(_bound(definition, args, kwargs or {}))
             return func(*args, **(kwargs or {}))
 
     try:
@@ -128,8 +128,8 @@ def _operator_calls(definition: Definition, sample: Any) -> list[TorchCall]:
             sample.function(*sample.arguments, **sample.keywords)
     except Exception:  # a sample of another overload
         return []
-    if seen:
-        return seen
+    if recorded:
+        return recorded
     try:  # operators that PyTorch decomposes before a mode sees them
         with torch.no_grad():
             called(*sample.arguments, **sample.keywords)
