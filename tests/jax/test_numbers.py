@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.jax_calls import TorchCall, array_of, calls
-from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, some_fast
+from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, mark_runs
 
 from lowering.jax_entries.definition import Definition
 from lowering.stablehlo.run import enable_x64
@@ -100,7 +100,7 @@ def taken_on_cpu(call: TorchCall) -> bool:
     return scale is None or scale.numel() == 1
 
 
-@pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
+@pytest.mark.parametrize("definition", mark_runs(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_results_and_gradients(definition: Definition) -> None:
     cases = calls(definition, torch.float32, CALLS)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from composites_testing.jax_calls import composite_names, differentiable
-from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, example_of, some_fast
+from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, example_of, mark_runs
 
 import composites.jax
 from composites.errors import LoweringError
@@ -48,7 +48,7 @@ def total(call: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-@pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
+@pytest.mark.parametrize("definition", mark_runs(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_some_gradients_are_those_of_all(definition: Definition) -> None:
     call, arrays = as_jax_call(ENTRIES, definition, example_of(definition))

@@ -17,7 +17,7 @@ from composites_testing.jax_entries import (
     RANDOM,
     entry_name,
     example_of,
-    some_fast,
+    mark_runs,
 )
 
 from composites.allowlist import resolve
@@ -104,7 +104,7 @@ def _gradient(call: Callable[..., Any], arrays: list[Any], chosen: list[int]) ->
     return str(jax.jit(pulled).lower(grads, *arrays).as_text())
 
 
-@pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
+@pytest.mark.parametrize("definition", mark_runs(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_they_have_the_same_composites(definition: Definition) -> None:
     example = example_of(definition)
@@ -165,7 +165,7 @@ def on_jax(definition: Definition, example: ExampleCall) -> list[Any]:
 
 
 @pytest.mark.torch_xla
-@pytest.mark.parametrize("definition", some_fast(called(), *WITH_OTHER_RESULTS), ids=entry_name)
+@pytest.mark.parametrize("definition", mark_runs(called(), *WITH_OTHER_RESULTS), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_all_results_mean_the_same(definition: Definition) -> None:
     example = example_of(definition)
