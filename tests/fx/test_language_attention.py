@@ -160,7 +160,7 @@ def test_generation_compiles_a_prefill_and_a_decode(
 
 
 def test_types_and_sizes_of_attention() -> None:
-    """Attention takes f64, no tokens, no sequences, and numbers of heads that do not divide."""
+    """f64 under an f32 default and empty sizes work; heads that do not divide are refused."""
     function = language_attention.attention
     for size in ((2, 4, 3, 8), (2, 4, 0, 8), (0, 4, 3, 8)):
         query, key = torch.ones(size, dtype=torch.float64), torch.ones(size[0], 2, 5, 8).double()

@@ -114,7 +114,7 @@ def test_bits_of_all_optimizers(dtype: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["f32", "f64"])
 def test_types_of_64_bits(dtype: Any) -> None:
-    """JAX computes the divisors of 64-bit types in f64."""
+    """JAX computes the divisors in f64 where types of 64 bits are on."""
     with enable_x64():
         counts = _trains_as_without({"": optax.nadamw(1e-2)}, _parameters(dtype), ADAM)
     assert counts == {"ptxla.scale_by_adam": 3}
