@@ -33,27 +33,27 @@ NAMES = {F32: "", BF16: ", bf16", F16: ", f16"}
 
 
 class Called(nn.Module):
-    """One operator on parameters, weighted and summed, so that a step has its gradient too."""
+    """An operator on parameters, weighted and summed, so that a step has its gradient too."""
 
     def __init__(self, function: Callable[..., Tensor], operands: Mapping[str, Tensor]) -> None:
         super().__init__()
         self.function = function
         self.operands = nn.ParameterList(operands.values())
 
-    def forward(self, *others: Tensor) -> Tensor:
-        result = self.function(*self.operands, *others[1:])
-        return (result.float() * others[0]).sum()
+    def forward(self, *constants: Tensor) -> Tensor:
+        result = self.function(*self.operands, *constants[1:])
+        return (result.float() * constants[0]).sum()
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One call, at one size."""
+    """A call at one size."""
 
     name: str
     function: Callable[..., Tensor]
-    """Takes the operands with gradients, then the others."""
+    """Takes the operands with gradients, then the constants."""
     operands: Callable[[], Mapping[str, Tensor]]
-    others: Callable[[], Sequence[Tensor]] = tuple
+    constants: Callable[[], Sequence[Tensor]] = tuple
     bars: Mapping[str, float] = field(default_factory=dict)
     """The factor by which a kernel is to be faster than stock's decomposition, by composite,
     without its namespace."""
@@ -61,15 +61,15 @@ class Case:
     def build(self) -> tuple[Called, tuple[Tensor, ...]]:
         """The module, and the batch that it is called with; the same in each run."""
         torch.manual_seed(0)
-        operands, others = self.operands(), tuple(self.others())
+        operands, constants = self.operands(), tuple(self.constants())
         with torch.no_grad():
-            shape = self.function(*operands.values(), *others).shape
-        return Called(self.function, operands), (torch.randn(shape), *others)
+            shape = self.function(*operands.values(), *constants).shape
+        return Called(self.function, operands), (torch.randn(shape), *constants)
 
     def placed(self, place: Place) -> PlacedCase:
         """The call on a device."""
         operands = [place(tensor).requires_grad_() for tensor in self.operands().values()]
-        return PlacedCase(self.function, operands, [place(tensor) for tensor in self.others()])
+        return PlacedCase(self.function, operands, [place(tensor) for tensor in self.constants()])
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class PlacedCase:
 
     function: Callable[..., Tensor]
     operands: Sequence[Tensor]
-    others: Sequence[Tensor]
+    constants: Sequence[Tensor]
     seed: Tensor | None = None
     """The gradient of the result. It is data: XLA would fold a constant."""
 
@@ -86,7 +86,7 @@ class PlacedCase:
         """Run it once. On the device, this records what `torch_xla.sync` computes while the
         results are held."""
         with torch.set_grad_enabled(mode != FORWARD):
-            result = self.function(*self.operands, *self.others)
+            result = self.function(*self.operands, *self.constants)
         if mode == FORWARD:
             return [result]
         if self.seed is None and result.dim():  # a loss starts its backward without a gradient
@@ -131,15 +131,15 @@ def called(
     function: Callable[..., Tensor],
     *shapes: tuple[int, ...],
     dtype: torch.dtype = F32,
-    others: Callable[[], Sequence[Tensor]] = tuple,
+    constants: Callable[[], Sequence[Tensor]] = tuple,
 ) -> Case:
     """A call on operands of normal numbers. The name has the shape of the first one."""
 
     def operands() -> Mapping[str, Tensor]:
-        return {f"x{place}": torch.randn(shape).to(dtype) for place, shape in enumerate(shapes)}
+        return {f"x{index}": torch.randn(shape).to(dtype) for index, shape in enumerate(shapes)}
 
     text = "x".join(map(str, shapes[0]))
-    return Case(f"{name} {text}{NAMES[dtype]}", function, operands, others)
+    return Case(f"{name} {text}{NAMES[dtype]}", function, operands, constants)
 
 
 def attention(
@@ -159,13 +159,13 @@ def attention(
 
     def call(q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> Tensor:
         attended = functional.scaled_dot_product_attention
-        mask_given = masks[0] if masks else None
-        return attended(q, k, v, mask_given, dropout, is_causal=mask == "causal")
+        attn_mask = masks[0] if masks else None
+        return attended(q, k, v, attn_mask, dropout, is_causal=mask == "causal")
 
     kind = {"causal": ", causal", "boolean": ", boolean mask", "none": ""}[mask]
     kind += ", dropout" if dropout else ""
     shape = batch, 6, length, 64
-    case = called("attention", call, *[shape] * 3, dtype=dtype, others=masks)
+    case = called("attention", call, *[shape] * 3, dtype=dtype, constants=masks)
 
     base = case.name.removesuffix(NAMES[dtype])
     return replace(case, name=base + kind + NAMES[dtype])
@@ -177,7 +177,7 @@ def cross_entropy(rows: int, classes: int, dtype: torch.dtype = F32) -> Case:
         functional.cross_entropy,
         (rows, classes),
         dtype=dtype,
-        others=lambda: (torch.randint(classes, (rows,)),),
+        constants=lambda: (torch.randint(classes, (rows,)),),
     )
 
 
@@ -193,7 +193,7 @@ def linear_cross_entropy(rows: int, columns: int, classes: int) -> Case:
         looked_up("linear_cross_entropy", "linear_cross_entropy_loss"),
         (rows, columns),
         (classes, columns),
-        others=lambda: (torch.randint(classes, (rows,)),),
+        constants=lambda: (torch.randint(classes, (rows,)),),
     )
     return replace(case, name=f"{case.name} to {classes}")
 
@@ -204,7 +204,7 @@ def images(name: str, function: Callable[..., Tensor], *shape: int) -> Case:
 
 
 def resampling(mode: str) -> Callable[[Tensor], Tensor]:
-    """To twice the height and width."""
+    """Return a function that resamples to twice the height and width."""
     return partial(functional.interpolate, scale_factor=2.0, mode=mode)
 
 
@@ -364,16 +364,16 @@ OPERATORS: Mapping[str, Callable[..., Case]] = {
 }
 
 
-def case_of(
+def parse_case(
     operator: str, sizes: Sequence[Any], bars: Mapping[str, float] | None = None, **options: Any
 ) -> Case:
     """The case of a row of a YAML file.
 
     Args:
         operator: a name of `OPERATORS`.
-        sizes: what its function takes by place.
-        bars: those of the case.
-        options: what its function takes by name; a dtype is written as `bf16`.
+        sizes: positional arguments of the operator's function.
+        bars: the bars of the case.
+        options: keyword arguments of that function; a dtype is written as `bf16`.
     """
     if "dtype" in options:
         options["dtype"] = DTYPES[options["dtype"]]

@@ -137,10 +137,7 @@ def segmentation() -> Model:
 
 OWN: Mapping[str, Callable[[], Model]] = {
     "unet": unet_without_dropout,
-    **{
-        function.__name__: function
-        for function in (*(mobilenet, lora_int8, stn, clip, segmentation),)
-    },
+    **{build.__name__: build for build in (mobilenet, lora_int8, stn, clip, segmentation)},
 }
 MODELS: Mapping[str, Callable[[], Model]] = {
     name: OWN.get(name) or partial(architecture, name) for name in NAMES

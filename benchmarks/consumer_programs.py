@@ -3,8 +3,8 @@
 | file | content |
 |---|---|
 | `program.mlir` | StableHLO text, for no target |
-| `inputs.npz` | the inputs of `@main`, by place |
-| `outputs.npz` | what PyTorch computes on the CPU for each output of `@main`, by place |
+| `inputs.npz` | the inputs of `@main`, by position |
+| `outputs.npz` | what PyTorch computes on the CPU for each output of `@main`, by position |
 | `names.json` | the names of the outputs |
 """
 
@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
@@ -25,9 +25,9 @@ import torch
 
 import composites
 from benchmarks.consumer_models import MODELS, prediction
+from benchmarks.consumers import Kind
 from benchmarks.training_models import Step
 
-Kind = Literal["inference", "gradients", "step"]
 STATE = {"step": 10.0, "exp_avg": 0.1, "exp_avg_sq": 0.3}
 """The optimizer's state, some steps on: Adam's first steps move by the sign of a gradient."""
 

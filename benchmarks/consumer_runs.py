@@ -21,35 +21,35 @@ FLOOR = 0.1
 """A number added to the largest value of an output, for outputs that are noise around zero."""
 
 
-def error_of(folder: Path, consumer: Consumer) -> float:
+def measure_error(folder: Path, consumer: Consumer) -> float:
     """The largest error of a consumer's outputs, for a folder that `consumer_programs` wrote."""
     module = Module.read(folder / "program.mlir")
     module = run_passes(module, target_passes(TARGET[consumer]))
     names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
     results = CONSUMERS[consumer](module, arrays(folder / "inputs.npz"))
-    got = dict(zip(names, map(np.asarray, results), strict=True))
+    actual = dict(zip(names, map(np.asarray, results), strict=True))
     expected = dict(zip(names, arrays(folder / "outputs.npz"), strict=True))
-    return largest_error(got, expected)
+    return largest_error(actual, expected)
 
 
 def arrays(file: Path) -> list[np.ndarray]:
-    """The arrays of an npz file, by place."""
+    """The arrays of an npz file, by position."""
     with np.load(file) as held:
         return [held[f"arr_{number}"] for number in range(len(held.files))]
 
 
-def largest_error(got: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> float:
+def largest_error(actual: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> float:
     """The largest of all outputs; NaN if any value is not a number."""
     errors = [0.0]
-    for name, value in got.items():
+    for name, value in actual.items():
         if name.endswith("running_var"):
             continue
-        want = np.asarray(expected[name], np.float64)
-        if value.shape != want.shape:
-            raise ValueError(f"{name} has shape {list(value.shape)}, not {list(want.shape)}")
-        if want.size:
-            difference = np.abs(np.asarray(value, np.float64) - want)
-            errors.append(float(difference.max() / (FLOOR + np.abs(want).max())))
+        reference = np.asarray(expected[name], np.float64)
+        if value.shape != reference.shape:
+            raise ValueError(f"{name} has shape {list(value.shape)}, not {list(reference.shape)}")
+        if reference.size:
+            difference = np.abs(np.asarray(value, np.float64) - reference)
+            errors.append(float(difference.max() / (FLOOR + np.abs(reference).max())))
     return float(np.max(errors))
 
 

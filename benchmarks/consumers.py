@@ -32,7 +32,7 @@ from itertools import product
 from pathlib import Path
 from typing import Literal, get_args
 
-from benchmarks.consumer_runs import FLOOR, Consumer, error_of
+from benchmarks.consumer_runs import FLOOR, Consumer, measure_error
 from benchmarks.harness.pages import rendered, versions_of
 from benchmarks.harness.runs import append_records, chosen, parser_of, read_records
 
@@ -116,10 +116,10 @@ def ended(arguments: Sequence[str], seconds: float) -> float | str:
     for line in done.stdout.splitlines():
         if line.startswith(MARK):
             return float(line.removeprefix(MARK))
-    return reason_of(done.stderr, done.returncode) if done.returncode else ""
+    return describe_failure(done.stderr, done.returncode) if done.returncode else ""
 
 
-def reason_of(messages: str, status: int) -> str:
+def describe_failure(messages: str, status: int) -> str:
     """The operation that was refused, or the last line, in a few words."""
     if match := REFUSED.search(messages):
         return match.group()
@@ -150,7 +150,7 @@ def markdown(cells: Sequence[Cell]) -> str:
 
     consumers, kinds = get_args(Consumer), get_args(Kind)
     tables = {
-        kind: [(name, [shown((name, kind, each)) for each in consumers]) for name in MODELS]
+        kind: [(name, [shown((name, kind, key)) for key in consumers]) for name in MODELS]
         for kind in kinds
     }
     counts = {key: [0, 0] for key in product(kinds, consumers)}
@@ -188,14 +188,14 @@ def main() -> None:
         return
     if options.cell:
         folder, consumer = options.cell
-        print(f"{MARK}{error_of(Path(folder), consumer)}")
+        print(f"{MARK}{measure_error(Path(folder), consumer)}")
         return
     names = chosen(MODELS, options.names)
-    consumers = [each for each in get_args(Consumer) if each in options.consumers.split(",")]
-    kinds = [each for each in get_args(Kind) if each in options.kinds.split(",")]
+    consumers = [name for name in get_args(Consumer) if name in options.consumers.split(",")]
+    kinds = [kind for kind in get_args(Kind) if kind in options.kinds.split(",")]
     if not consumers or not kinds:
-        known = ", ".join((*get_args(Consumer), *get_args(Kind)))
-        sys.exit(f"no consumer or kind of these names (there are {known})")
+        allowed = ", ".join((*get_args(Consumer), *get_args(Kind)))
+        sys.exit(f"no consumer or kind of these names (there are {allowed})")
     cells = {cell.key: cell for cell in (Cell(**row) for row in read_records(options.results))}
     keys = [(name, kind, consumer) for kind, name, consumer in product(kinds, names, consumers)]
     with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ training step of a small GPT-2 from transformers (random weights, AdamW) with ev
 
 How the times are kept honest:
 
-- Stock and composites alternate in blocks, as benchmarks/harness/timing.py says; a block starts
+- Stock and composites alternate in blocks (see benchmarks/harness/timing.py); a block starts
   with steps that are not timed, which fill caches and lower what the hooks have not seen. Stock and
   composites show medians over blocks.
 - A step is tracing, building and running, and ends when the device has finished, not when it was
@@ -96,7 +96,7 @@ class Workload:
     operators: tuple[str, ...]
     """Composites to turn on."""
     traces: Mapping[str, Trace]
-    """Traces to time after a step; the first is also the one that is built, compiled and run."""
+    """Traces to time after a step; the first is also built, compiled and run."""
     calls: int | None = None
     """Operator calls that a trace is divided by; None for a whole step."""
     divisor: int = 2
@@ -118,10 +118,10 @@ def chain(operator: str, calls: int, *, backward: bool) -> Workload:
         norm = module = torch.nn.LayerNorm(SHAPE[-1]).to("xla")
         arguments = (norm.normalized_shape, norm.weight, norm.bias)
 
-    def traced(call: Callable[..., torch.Tensor], *others: object) -> Results:
+    def traced(call: Callable[..., torch.Tensor], *operands: object) -> Results:
         y = x
         for _ in range(calls):
-            y = call(y, *others)
+            y = call(y, *operands)
         return torch.autograd.grad(y, x, seed) if backward else (y,)
 
     def function() -> Results:  # looked up here: composites replace it
@@ -238,7 +238,7 @@ def block(
 
 
 def _after_tracing(trace: Trace) -> float:
-    """One whole step; returns the seconds it spent after tracing."""
+    """Run a whole step; return the seconds that it spent after tracing."""
     results = trace()
     spent, _ = seconds(settle)
     del results
@@ -261,14 +261,14 @@ def measure(name: str, repeats: int, markers: Markers) -> list[str | list[str]]:
             in_graph = max(in_graph, inside)
             for quantity, values in samples.items():
                 blocks.setdefault(quantity, {s: [] for s in SIDES})[side].append(values)
-    rows = [_row(workload, each, blocks[each]) for each in QUANTITIES if each in blocks]
+    rows = [_row(workload, key, blocks[key]) for key in QUANTITIES if key in blocks]
     plural = "" if in_graph == 1 else "s"
     title = f"## {name}: {in_graph} composite{plural} in the graph"
     return [title, markdown_table(BESIDE_STOCK, rows, numbers=range(1, 6))]
 
 
 def _row(workload: Workload, quantity: str, blocks: Blocks) -> tuple[str, ...]:
-    written = [_written(workload, quantity, typical(of_side)) for of_side in blocks.values()]
+    written = [_written(workload, quantity, typical(samples)) for samples in blocks.values()]
     return beside_stock(quantity, written, ratio(*blocks.values()), workload.bars.get(quantity))
 
 

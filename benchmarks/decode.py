@@ -101,7 +101,7 @@ def generated(
 
 
 def lines_of(batch: int, weights: str, repeats: int, budget: float) -> Iterator[Line]:
-    """All sides, which take turns.
+    """Measure all sides, which take turns.
 
     Raises:
         ValueError: a side writes other tokens than eager PyTorch.
@@ -154,7 +154,7 @@ def main() -> None:
         "Generating tokens with a static cache, live, on the CPU",
         "Written by `python -m benchmarks.decode`, whose head says what is measured.",
         timing.conditions(f"{time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.1f} at the end"),
-        *sections(TABLES, [line for one in results for line in one.rows]),
+        *sections(TABLES, [line for case in results for line in case.rows]),
     )
     publish(text, options.markdown)
     sys.exit(failures(results))

@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from benchmarks import training_steps
-from benchmarks.cases import BOTH, UPDATE, Case, Mode, Update, case_of
+from benchmarks.cases import BOTH, UPDATE, Case, Mode, Update, parse_case
 from benchmarks.training_steps import Training
 
 ALL = ("all",)
@@ -58,7 +58,7 @@ def _adamw(name: str, entry: str) -> Comparison:
 def _call(name: str, *, entry: str | None = None, **row: Any) -> Comparison:
     """A row of `calls` in the YAML file."""
     own = {key: row.pop(key) for key in Comparison.__slots__ if key in row}
-    return Comparison(name, (entry or name.partition(" ")[0],), case_of(**row), **own)
+    return Comparison(name, (entry or name.partition(" ")[0],), parse_case(**row), **own)
 
 
 def _step(name: str, *, build: str, arguments: Sequence[Any] = (), **bars: Any) -> Comparison:

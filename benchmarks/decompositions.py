@@ -9,7 +9,7 @@ Each row of benchmarks/decomposition_cases.yaml runs with stock torch_xla, with 
 (`eager`). Calls run forward and backward; a whole step is forward, backward and AdamW, with every
 composite on.
 
-- All sides are timed in one process, in alternating blocks, as benchmarks/harness/timing.py says.
+- All sides are timed in one process, in alternating blocks (see benchmarks/harness/timing.py).
   `faster` is stock's time to that of the side, the median over pairs of blocks.
 - `compile` is what torch_xla counts as XLA's time for the step's graph: the median of several
   times, for which the sides take turns.
@@ -78,7 +78,7 @@ ONE_PROGRAM = {"XLA_COMPILATION_CACHE_SIZE": "1"}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One comparison. Times are in seconds, sizes in bytes; both by side."""
+    """A comparison. Times are in seconds, sizes in bytes; both by side."""
 
     name: str
     blocks: Mapping[Side, list[list[float]]]
@@ -157,7 +157,7 @@ def compile_row(name: str, budget: float) -> dict[Side, float]:
     placed = _placed(comparison)
 
     def compiled(side: Side) -> float:
-        (torch.ones(1, device="xla") + 1).cpu()  # takes the place of the program
+        (torch.ones(1, device="xla") + 1).cpu()  # replaces the program
         before = seconds_compiling()
         with on(comparison, side):
             _step(placed, comparison)
@@ -171,7 +171,7 @@ def compile_row(name: str, budget: float) -> dict[Side, float]:
     spent, first = seconds(turn)
     count = max(FEWEST, min(COMPILES, int(budget / spent)))
     turns = [first, *(turn() for _ in range(count - 1))]
-    return {side: median(each[side] for each in turns) for side in first}
+    return {side: median(times[side] for times in turns) for side in first}
 
 
 def _placed(comparison: Comparison) -> OnDevice:
@@ -200,20 +200,20 @@ def _alternatives() -> list[str]:
 
 
 def size_row(name: str, side: Side, folder: Path) -> int | None:
-    """Bytes of the buffers of the step's program; see `of_last_program`."""
+    """Bytes of the buffers of the step's program; see `last_program_size`."""
     comparison = COMPARISONS[name]
     placed = _placed(comparison)
     with on(comparison, side):
         for _ in range(STEPS):
             _step(placed, comparison)
-    return memory.of_last_program(folder)
+    return memory.last_program_size(folder)
 
 
 # ---- in the process that asks ----
 
 
 def measure(name: str, repeats: int, budget: float) -> list[Row]:
-    """One row, in several processes."""
+    """Measure a row, in several processes."""
     blocks, taken = alone(time_row, name, repeats, budget)
     with environment(ONE_PROGRAM):
         compiles = alone(compile_row, name, budget)
@@ -283,7 +283,7 @@ def main() -> None:
     names = chosen(COMPARISONS, options.names)
     cases = [("", name, partial(measure, name, options.repeats, options.budget)) for name in names]
     results = list(measured(cases, options.results, lambda _, row: Row(**row)))
-    rows = [row for one in results for row in one.rows]
+    rows = [row for case in results for row in case.rows]
     cells = [line for row in rows for line in lines(row)]
     text = page(
         "Decompositions beside stock's",

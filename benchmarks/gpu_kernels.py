@@ -113,7 +113,7 @@ def attention_case(length: int) -> Case:
     """Causal attention on heads that a linear layer would give: `[N, L, H, E]` in memory."""
 
     def call(*heads: Tensor) -> Tensor:
-        query, key, value = (each.transpose(1, 2) for each in heads)
+        query, key, value = (operand.transpose(1, 2) for operand in heads)
         attended = functional.scaled_dot_product_attention
         return attended(query, key, value, is_causal=True).transpose(1, 2)
 
@@ -168,7 +168,7 @@ def step_in_pytorch(
     return {"PyTorch": lambda: placed.traced(UPDATE)}
 
 
-def of_case(case: Case, decompositions: Sequence[Decompositions] = ("stock",)) -> Trained:
+def single_call(case: Case, decompositions: Sequence[Decompositions] = ("stock",)) -> Trained:
     """A call alone, without PyTorch."""
     return Trained(case.name, case.build, decompositions=decompositions)
 
@@ -176,7 +176,7 @@ def of_case(case: Case, decompositions: Sequence[Decompositions] = ("stock",)) -
 def _attention(length: int) -> Trained:
     longest = length == LENGTHS[-1]
     return replace(
-        of_case(attention_case(length), ("stock", "fast")),
+        single_call(attention_case(length), ("stock", "fast")),
         in_pytorch=partial(attention_in_pytorch, length),
         kernels_bar=3.0 if longest else None,
         flash_bar=0.9,
@@ -193,11 +193,11 @@ def _gpt(length: int) -> Trained:
 CASES: Mapping[str, Trained] = {
     **{f"attention-{length}": _attention(length) for length in LENGTHS},
     **{f"gpt-{length}": _gpt(length) for length in LENGTHS},
-    "loss": of_case(cross_entropy(4096, 50257, BF16)),
-    "norm": of_case(rms_norm(16384, 4096, BF16)),
+    "loss": single_call(cross_entropy(4096, 50257, BF16)),
+    "norm": single_call(rms_norm(16384, 4096, BF16)),
     "adamw": adamw(4096),
     **{
-        f"alternative-{number:02}": of_case(case, ("stock", "fast for the CPU"))
+        f"alternative-{number:02}": single_call(case, ("stock", "fast for the CPU"))
         for number, case in enumerate(ON_GPUS)
     },
 }
@@ -209,48 +209,43 @@ CASES: Mapping[str, Trained] = {
 Programs = Mapping[Decompositions, Program]
 
 
-def placed(program: Program, platform: str) -> PlacedKernels:
+def placed(program: Program) -> PlacedKernels:
     """The program with the kernels that are listed for `cuda`."""
-    candidates = listed_kernels(program.module, "cuda")
-    return place_kernels(program.module, candidates, platform=platform)
+    return place_kernels(program.module, listed_kernels(program.module, CUDA), platform=CUDA)
 
 
-def measured_calls(
-    name: str, program: Program, seconds: float, platform: str = CUDA
-) -> Iterator[Line]:
-    """Each distinct call that has a kernel, alone, on what the program computes from random
+def measured_calls(name: str, program: Program, seconds: float) -> Iterator[Line]:
+    """Measure each distinct call that has a kernel, alone, on what the program computes from random
     inputs. The difference is relative to the largest value."""
-    kernels = placed(program, platform)
+    kernels = placed(program)
     arrays = list(random_inputs(program).values())
-    real = real_inputs(program.module, arrays, platform)
+    real = real_inputs(program.module, arrays, CUDA)
     for call, decomposition in outer_calls(program.module):
         if call not in kernels.taken:
             continue
         modules = (
             decomposition_module(program.module, decomposition),
-            put_alone(kernels.original, call, kernels.taken[call], platform),
+            put_alone(kernels.original, call, kernels.taken[call], CUDA),
         )
-        executables = [compile_module(module, platform=platform) for module in modules]
+        executables = [compile_module(module, platform=CUDA) for module in modules]
         operands = real[call, decomposition].arrays
-        expected, actual = (each(*operands) for each in executables)
-        stock, kernel = _seconds([_of_arrays(e, operands) for e in executables], ALONE, seconds)
+        expected, actual = (executable(*operands) for executable in executables)
+        stock, kernel = _seconds([_run_on(e, operands) for e in executables], ALONE, seconds)
         times = duration(stock), duration(kernel), f"{stock / kernel:.2f}"
         yield Line(CALLS, (name, call.name, *times, f"{error(actual, expected):.1e}"))
 
 
-def measured_training(
-    case: Trained, programs: Programs, seconds: float, platform: str = CUDA
-) -> Line:
+def measured_training(case: Trained, programs: Programs, seconds: float) -> Line:
     """The programs, stock's with kernels too, and PyTorch if it has a GPU, in turns."""
     stock = programs["stock"]
     sides = {"decompositions": stock}
     if "fast" in programs:
         sides["fast decompositions"] = programs["fast"]
-    sides["kernels"] = replace(stock, module=placed(stock, platform).module)
+    sides["kernels"] = replace(stock, module=placed(stock).module)
     runs: dict[str, Run] = {}
     temporary: dict[str, int] = {}
-    for side, each in sides.items():
-        runs[side], temporary[side] = _of_program(each, platform, is_step=case.is_step)
+    for side, program in sides.items():
+        runs[side], temporary[side] = _program_run(program, is_step=case.is_step)
     if case.in_pytorch is not None and torch.cuda.is_available():
         runs |= {
             side: Run(run, lambda _: torch.cuda.synchronize())
@@ -270,11 +265,9 @@ def measured_training(
     return Line(TRAINING, cells)
 
 
-def measured_alternative(
-    case: Trained, programs: Programs, seconds: float, platform: str = CUDA
-) -> Line:
+def measured_alternative(case: Trained, programs: Programs, seconds: float) -> Line:
     """The program with stock's decompositions, and with those that are fast on a CPU."""
-    runs = [_of_program(each, platform, is_step=False)[0] for each in programs.values()]
+    runs = [_program_run(program, is_step=False)[0] for program in programs.values()]
     stock, fast = _seconds(runs, ALONE, seconds)
     cells = case.name, duration(stock), duration(fast), _digits(stock / fast)
     return Line(ALTERNATIVES, cells)
@@ -313,23 +306,23 @@ def _seconds(runs: Sequence[Run], count: int, seconds: float) -> list[float]:
     return [median(times) / count for times in turns]
 
 
-def _of_arrays(executable: Executable, arrays: Sequence[Any]) -> Run:
+def _run_on(executable: Executable, arrays: Sequence[Any]) -> Run:
     import jax
 
     return Run(partial(executable.start, executable.place(*arrays)), jax.block_until_ready)
 
 
-def _of_program(program: Program, platform: str, *, is_step: bool) -> tuple[Run, int]:
+def _program_run(program: Program, *, is_step: bool) -> tuple[Run, int]:
     """The program with random inputs, or a step that begins with its weights and goes on; and the
     temporary memory of a run, in bytes."""
     import jax
 
     named = random_inputs(program)
     if not is_step:
-        executable = compile_module(program.module, platform=platform)
-        return _of_arrays(executable, list(named.values())), executable.temporary_bytes
-    step = program.compile(platform, None)
-    device = local_devices(platform)[0]
+        executable = compile_module(program.module, platform=CUDA)
+        return _run_on(executable, list(named.values())), executable.temporary_bytes
+    step = program.compile(CUDA, None)
+    device = local_devices(CUDA)[0]
     weights = {name: value for name, value in named.items() if name.startswith(("param", "buffer"))}
     with enable_x64():  # of classes
         batch = {
@@ -394,7 +387,7 @@ def _until(end: float, cases: Iterator[Measurement[Line]]) -> Iterator[Measureme
 
 
 def _rows(case: Trained, seconds: float) -> Iterator[Line]:
-    programs = {each: case.export(each) for each in case.decompositions}
+    programs = {key: case.export(key) for key in case.decompositions}
     if "fast for the CPU" in programs:
         yield measured_alternative(case, programs, seconds)
         return
@@ -406,13 +399,13 @@ def _rows(case: Trained, seconds: float) -> Iterator[Line]:
 
 def markdown(device: str, measured: Sequence[Measured[Line]]) -> str:
     """The page. It names the cases that are missing."""
-    done = {one.name for one in measured if one.rows}
+    done = {case.name for case in measured if case.rows}
     left = [case.name for case in CASES.values() if case.name not in done]
     return page(
         "Kernels beside decompositions and PyTorch, on a GPU",
         "Written by `python -m benchmarks.kernels --device cuda`; its head says what is measured.",
         device,
-        *sections(TABLES, (line for one in measured for line in one.rows)),
+        *sections(TABLES, (line for case in measured for line in case.rows)),
         f"Not measured: {', '.join(left)}." if left else "",
     )
 
@@ -436,7 +429,7 @@ def _device() -> str:
         raise SystemExit(
             f"--device cuda needs an NVIDIA GPU; nothing was measured: {error}"
         ) from None
-    of_torch = f"torch {torch.__version__}"
+    torch_text = f"torch {torch.__version__}"
     if not torch.cuda.is_available():
-        of_torch += " without a GPU, so that its columns are empty"
-    return f"{device.device_kind}; jax {jax.__version__}, {of_torch}."
+        torch_text += " without a GPU, so that its columns are empty"
+    return f"{device.device_kind}; jax {jax.__version__}, {torch_text}."

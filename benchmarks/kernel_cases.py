@@ -12,7 +12,7 @@ import yaml
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.cases import Case, case_of
+from benchmarks.cases import Case, parse_case
 from benchmarks.training_models import Batch
 from benchmarks.training_steps import OwnLoss, architecture, causal_gpt, gpt2, model_of
 from benchmarks.unet import ResidualBlock, SelfAttention
@@ -41,23 +41,23 @@ class Growing:
         """The cases, with the value of `size`."""
         measure = MEASURES[self.measure]
         cases = [self._case(sizes) for sizes in self.sizes]
-        return [(measure(*case.operands().values(), *case.others()), case) for case in cases]
+        return [(measure(*case.operands().values(), *case.constants()), case) for case in cases]
 
     def _case(self, sizes: Sequence[int]) -> Case:
         if self.name == "convolution":
-            return case_of(self.name, sizes, channels=sizes[1])
-        return case_of(self.name, sizes)
+            return parse_case(self.name, sizes, channels=sizes[1])
+        return parse_case(self.name, sizes)
 
 
 _FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-CASES: Sequence[Case] = [case_of(**row) for row in _FILE["cases"]]
-ON_GPUS: Sequence[Case] = [case_of(**row) for row in _FILE["on GPUs"]]
+CASES: Sequence[Case] = [parse_case(**row) for row in _FILE["cases"]]
+ON_GPUS: Sequence[Case] = [parse_case(**row) for row in _FILE["on GPUs"]]
 """Calls that alternatives for XLA's CPU backend take."""
 GROWING: Sequence[Growing] = [Growing(name, **row) for name, row in _FILE["growing"].items()]
 
 
 class Weighted(nn.Module):
-    """One parameter, whose gradient is an input: a step is little more than the update."""
+    """A parameter whose gradient is an input: a step is little more than the update."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Weighted(nn.Module):
 
 
 class UNet(nn.Module):
-    """One level down and up again, with attention at the bottom; returns its loss."""
+    """A U-Net with one level down and up, and attention at the bottom; returns its loss."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ NOT_TUNED = (
     *("bert", "roberta", "albert", "electra", "opt", "gpt_neox"),
     *("mistral", "qwen2", "gemma", "phi", "olmo2", "stablelm"),
 )
-"""Of benchmarks/training_models.py: where the automatic choice has only not to lose."""
+"""Models of benchmarks/training_models.py: there, the automatic choice only must not lose."""
 OTHERS: Sequence[StepCase] = tuple(
     StepCase(name, partial(architecture, name), 0.98) for name in NOT_TUNED
 )

@@ -183,12 +183,12 @@ def measured_calls(case: Case, seconds: float) -> Iterator[Call]:
                 modules["faster"] = other
         if call in placed.taken:
             modules["kernel"] = put_alone(placed.original, call, placed.taken[call], "cpu")
-        executables = [compile_module(each, platform="cpu") for each in modules.values()]
+        executables = [compile_module(module, platform="cpu") for module in modules.values()]
         operands = real[call, name].arrays
-        results = dict(zip(modules, (each(*operands) for each in executables), strict=True))
+        results = dict(zip(modules, (run(*operands) for run in executables), strict=True))
         medians = median_times(executables, operands, seconds=seconds)
         times = dict(zip(modules, medians, strict=True))
-        bytes_ = sum(np.asarray(each).nbytes for each in (*operands, *results["stock"]))
+        bytes_ = sum(np.asarray(array).nbytes for array in (*operands, *results["stock"]))
         kernel = results.get("kernel")
         yield Call(
             case=case.name,
@@ -227,8 +227,8 @@ def _arrays(program: Any, module: torch.nn.Module, batch: Sequence[torch.Tensor]
         f"param:{name}": value for name, value in module.named_parameters()
     }
     named["rng_seed"] = torch.tensor(1)
-    others = iter(batch)
-    taken = [named[value.name] if value.name in named else next(others) for value in program.inputs]
+    rest = iter(batch)
+    taken = [named[value.name] if value.name in named else next(rest) for value in program.inputs]
     return [
         np.asarray(array(value.name, tensor))
         for value, tensor in zip(program.inputs, taken, strict=True)
@@ -236,10 +236,6 @@ def _arrays(program: Any, module: torch.nn.Module, batch: Sequence[torch.Tensor]
 
 
 # ---- growing ----
-
-
-Gains = Sequence[tuple[int, float]]
-"""Sizes, and how many times faster a kernel is there than something else."""
 
 
 def growth(growing: Growing, seconds: float) -> Iterator[Line]:
@@ -261,8 +257,8 @@ def growth(growing: Growing, seconds: float) -> Iterator[Line]:
         yield Line(WHERE, cells)
 
 
-def _where(measure: str, gains: Gains) -> str:
-    """The sizes at which the kernel pays, as a registry says it. The last run has no end."""
+def _where(measure: str, gains: Sequence[tuple[int, float]]) -> str:
+    """The registry's condition for sizes with gains of at least 1. The last run has no end."""
     runs: list[list[int]] = []
     paid = False
     for size, gain in gains:
@@ -283,8 +279,8 @@ def _where(measure: str, gains: Gains) -> str:
 def measured_step(
     case: StepCase, repeats: int, budget: float, sides: Sequence[str] = SIDES
 ) -> Iterator[Line]:
-    """All sides of a training step, in alternating blocks: each as its own training loop has it,
-    and not as it is just after another side has filled the caches. The fastest side is of those
+    """Measure all sides of a training step, in alternating blocks: each side as in its own training
+    loop, and not just after another side has filled the caches. The fastest side is one of those
     that a user can choose."""
     torch.manual_seed(0)
     module, batch = case.build()
@@ -294,18 +290,18 @@ def measured_step(
         listed = sorted({kernel.composite for kernel in all_listed() if kernel.platform == "cpu"})
         named = [name for name in listed if name in program.composites]
         steps["kernels"] = program.compile("cpu", named)
-    runs: dict[str, Run] = {side: of_step(step, module, batch) for side, step in steps.items()}
-    others = {
+    runs: dict[str, Run] = {side: step_run(step, module, batch) for side, step in steps.items()}
+    loops = {
         "eager": partial(eager, case.build),
         "torch.compile": partial(eager, case.build, torch.compile),
         "torch_xla": partial(on_torch_xla, case.build),
     }
-    runs |= {side: make() for side, make in others.items() if side in sides}
+    runs |= {side: make() for side, make in loops.items() if side in sides}
     called = [partial(samples_of, run) for run in runs.values()]
-    together = sum(min(each(1)) for each in called)
+    together = sum(min(samples(1)) for samples in called)
     limits = affordable(together, budget, FEWEST, repeats)
     blocks = dict(zip(runs, alternated(called, *limits), strict=True))
-    times = {side: typical(of_side) for side, of_side in blocks.items()}
+    times = {side: typical(side_blocks) for side, side_blocks in blocks.items()}
     gain = ratio(blocks["auto"], blocks["decompositions"])
     uses = steps["auto"].kernels
     cells = (
@@ -321,7 +317,7 @@ def measured_step(
     yield Line(STEPPED, cells)
 
 
-def of_step(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Run:
+def step_run(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Run:
     """A compiled step that begins with the module's weights and goes on."""
     import jax
 
@@ -372,7 +368,7 @@ def markdown(lines: Iterable[Line]) -> str:
 
 
 def cases(options: argparse.Namespace) -> Iterator[Measurement[Line]]:
-    """All cases of all parts."""
+    """Yield all cases of all parts."""
     for case in CASES:
         yield "calls", case.name, partial(call_lines, case, options.seconds)
     for growing in GROWING:
@@ -401,11 +397,11 @@ def main() -> None:
     if unknown:
         parser.error(f"there is no part {unknown[0]!r} (there are {', '.join(PARTS)})")
     use_package()
-    of_parts = [case for case in cases(options) if case[0] in parts]
-    names = chosen([name for _, name, _ in of_parts], options.names)
-    left = [case for case in of_parts if case[1] in names]
+    selected = [case for case in cases(options) if case[0] in parts]
+    names = chosen([name for _, name, _ in selected], options.names)
+    left = [case for case in selected if case[1] in names]
     results = list(measured(left, options.results, lambda _, row: Line(**row)))
-    publish(markdown(line for one in results for line in one.rows), options.markdown)
+    publish(markdown(line for case in results for line in case.rows), options.markdown)
     sys.exit(failures(results))
 
 

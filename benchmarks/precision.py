@@ -21,7 +21,7 @@ import argparse
 import copy
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -62,7 +62,7 @@ out_dtype_operator: Any = torch.ops.higher_order.out_dtype
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to write a product whose result is wide."""
+    """A way to write a product whose result is wide."""
 
     who: str
     """Eager CPU, stock XLA, this project, or a reference that nobody would write."""
@@ -309,7 +309,7 @@ Step = Callable[[nn.Module, int], Tensor]
 
 
 def linear() -> tuple[nn.Module, Step]:
-    """One layer, whose exact gradient is that of the same bf16 numbers: the sums alone."""
+    """A layer whose exact gradient is that of the same bf16 numbers: the sums alone."""
     module = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False))
 
     def loss(module: nn.Module, batch: int) -> Tensor:
@@ -358,9 +358,9 @@ def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
         torch_xla.sync()
         if batch in batches:
             expected = _weights(exact)
-            of_stock = _mean_error(_weights(stock), expected)
-            of_ours = _mean_error([main[w] for w in _weights(ours)], expected)
-            rows.append(Accumulated(name, batch, of_stock, of_ours))
+            stock_error = _mean_error(_weights(stock), expected)
+            our_error = _mean_error([main[w] for w in _weights(ours)], expected)
+            rows.append(Accumulated(name, batch, stock_error, our_error))
     return rows
 
 
@@ -380,50 +380,28 @@ def _mean_error(weights: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
 # Output.
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """All there is to print."""
-
-    sizes: tuple[int, ...]
-    floats: Mapping[str, list[Row]]
-    """The rows of products of floats, by dtype."""
-    integers: list[Row]
-    programs: list[Row]
-    gradients: list[Row]
-    accumulated: list[Accumulated]
-
-
-def measure(sizes: Sequence[int], batches: Sequence[int]) -> Measured:
-    return Measured(
-        sizes=tuple(sizes),
-        floats={NAMES[dtype]: products(sizes, dtype) for dtype in (BF16, F16)},
-        integers=integer_products(sizes),
-        programs=programs(sizes[-1], BF16),
-        gradients=gradients(sizes),
-        accumulated=[row for name in MODELS for row in accumulated(name, batches)],
-    )
-
-
-def tables(measured: Measured) -> dict[str, str]:
-    """All tables, by the name that the page knows them by."""
-    sizes = tuple(f"K = {size}" for size in measured.sizes)
-    by_size = ("", "product", *sizes)
+def tables() -> dict[str, str]:
+    """Measure all tables, by their names in the template of the page."""
+    by_size = ("", "product", *(f"K = {size}" for size in SIZES))
     floats = {
-        name: _table(
-            by_size, [row.cells(lambda e: f"{e.norm:.1e} / {e.largest:.1e}") for row in rows]
-        )
-        for name, rows in measured.floats.items()
+        NAMES[dtype]: [row.cells(_norm_and_largest) for row in products(SIZES, dtype)]
+        for dtype in (BF16, F16)
     }
-    wrong = [row.cells(lambda n: "refused" if n is None else str(n)) for row in measured.integers]
-    gradients = [(row.loss, *row.cells(_both_norms)) for row in measured.gradients]
-    programs = ("", "product", "operands → result", "casts", "bytes they move")
-    accumulated = ("model", "micro-batches", "stock XLA", "accumulate_gradients_in_fp32")
+    wrong = [
+        row.cells(lambda n: "refused" if n is None else str(n)) for row in integer_products(SIZES)
+    ]
+    program_head = ("", "product", "operands → result", "casts", "bytes they move")
+    sums = ("model", "micro-batches", "stock XLA", "accumulate_gradients_in_fp32")
     return {
-        **floats,
+        **{name: _table(by_size, cells) for name, cells in floats.items()},
         "i8": _table(by_size, wrong),
-        "programs": _table(programs, [row.cells(str) for row in measured.programs]),
-        "gradients": _table(("loss", *by_size), gradients),
-        "accumulated": _table(accumulated, [row.cells for row in measured.accumulated]),
+        "programs": _table(program_head, [row.cells(str) for row in programs(SIZES[-1], BF16)]),
+        "gradients": _table(
+            ("loss", *by_size), [(row.loss, *row.cells(_both_norms)) for row in gradients(SIZES)]
+        ),
+        "accumulated": _table(
+            sums, [row.cells for name in MODELS for row in accumulated(name, BATCHES)]
+        ),
     }
 
 
@@ -431,17 +409,21 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(markdown_table(head, rows, numbers=range(2, len(head))))
 
 
+def _norm_and_largest(error: Error) -> str:
+    return f"{error.norm:.1e} / {error.largest:.1e}"
+
+
 def _both_norms(errors: Sequence[Error]) -> str:
     return " / ".join(f"{error.norm:.1e}" for error in errors)
 
 
-def page(measured: Measured) -> str:
+def page() -> str:
     """docs/precision.md, whole."""
     return rendered(
         "precision.md.jinja",
-        tables=tables(measured),
+        tables=tables(),
         elements=ROWS * COLUMNS,
-        largest=measured.sizes[-1],
+        largest=SIZES[-1],
         logits=f"{LOGITS:g}",
         versions={name: version(name) for name in ("torch", "torch_xla", "jax", "transformers")},
     )
@@ -451,7 +433,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--markdown", type=Path, help="write the page to this file")
     with all_off():
-        publish(page(measure(SIZES, BATCHES)), parser.parse_args().markdown)
+        publish(page(), parser.parse_args().markdown)
 
 
 if __name__ == "__main__":

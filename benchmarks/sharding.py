@@ -23,7 +23,6 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -79,7 +78,7 @@ class OneSide:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One case on both sides."""
+    """A case on both sides."""
 
     name: str
     stock: OneSide
@@ -167,7 +166,7 @@ def _side(case: Sharded, mesh: Any, folder: Path) -> tuple[OneSide, list[Any]]:
     gradients, sharded = _step(case, mesh)
     new = sorted(programs(folder) - before)
     texts = [path.read_text(encoding="utf-8") for path in new]
-    size = memory.of_last_program(folder)
+    size = memory.last_program_size(folder)
     assert size is not None, "XLA wrote no report"
     side = OneSide(traffic_of(texts), sharded, size, products_of(texts))
     return side, [gradient.cpu() for gradient in gradients]  # programs of their own
@@ -205,19 +204,11 @@ def _step(case: Sharded, mesh: Any) -> tuple[list[Any], int]:
 
 
 def rows_of(names: Sequence[str], devices: int) -> list[Row]:
-    """Measure in a process that has this number of devices."""
-    with virtual_devices(devices) as folder:
-        return alone(measure, names, devices, folder)
-
-
-@contextmanager
-def virtual_devices(count: int) -> Iterator[Path]:
-    """Processes that start here have this number of devices. Yields the folder to which XLA writes
-    their programs."""
+    """Measure in a process that has this number of devices, and whose XLA writes its programs."""
     with tempfile.TemporaryDirectory() as folder:
-        changed = {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(count)}
+        changed = {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(devices)}
         with environment(changed | xla_flags(memory.DUMP.format(folder=folder))):
-            yield Path(folder)
+            return alone(measure, names, devices, Path(folder))
 
 
 COLUMNS = (

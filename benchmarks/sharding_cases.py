@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.cases import Case, called, cross_entropy, group_norm, images, instance_norm
-from benchmarks.training_models import of_transformers
+from benchmarks.training_models import transformers_model
 
 Spec = tuple[str | None, ...]
-"""For each dimension of a tensor, the axis of the mesh that shares it out, or None."""
+"""The axis of the mesh that shares out each dimension of a tensor, or None."""
 
 MODEL = "model"
 DATA = "data"
@@ -67,13 +67,13 @@ def _sharded(
     case = OPERATORS["attention" if "attention" in entry else entry](*sizes, **options)
 
     def make() -> dict[str, Tensor]:
-        others = {f"other{number}": tensor for number, tensor in enumerate(case.others())}
-        return {**case.operands(), **others}
+        constants = {f"constant{n}": tensor for n, tensor in enumerate(case.constants())}
+        return {**case.operands(), **constants}
 
     def call(**tensors: Tensor) -> Tensor:
         return case.function(*tensors.values())
 
-    named = {one: _spec(axes) for one, axes in zip(case.operands(), specs, strict=False) if axes}
+    named = {key: _spec(axes) for key, axes in zip(case.operands(), specs, strict=False) if axes}
     return Sharded(name, (entry,), make, call, named)
 
 
@@ -107,12 +107,10 @@ TENSOR_PARALLEL: Mapping[str, Spec] = {
 def build(model: str) -> torch.nn.Module:
     """A model with random weights."""
     settings = dict(MODELS[model])
-    return of_transformers(settings.pop("class"), **settings)
+    return transformers_model(settings.pop("class"), **settings)
 
 
 Parallelism = Literal["tensor", "data", "FSDP", "2-D"]
-
-
 AXES: Mapping[Parallelism, tuple[str, ...]] = {
     "tensor": (MODEL,),
     "data": (DATA,),

@@ -89,9 +89,9 @@ def measure(name: str) -> tuple[str, ...]:
 
 
 def train(made: Model) -> Steps:
-    """Some steps of a copy of a model; the last one's graph is counted.
+    """Take steps with a copy of a model; the graph of the last step is counted.
 
-    The first one is another graph, which also makes the optimizer's state.
+    The first step is another graph, which also makes the optimizer's state.
     """
     device = torch_xla.device()
     xm.set_rng_state(SEED)

@@ -84,7 +84,7 @@ LARGER: Mapping[str, int] = {
 LARGER_LENGTH = 256
 
 
-def of_transformers(name: str, **settings: Any) -> nn.Module:
+def transformers_model(name: str, **settings: Any) -> nn.Module:
     """A model of transformers with random weights, by the name of its class."""
     import transformers
 
@@ -104,7 +104,7 @@ class Architecture:
 
     def build(self) -> Model:
         """The model with random weights, in training."""
-        module = of_transformers(self.module, **{**SIZES, **self.settings})
+        module = transformers_model(self.module, **{**SIZES, **self.settings})
         return Model(module, self.batch(), _loss)
 
     def build_larger(self) -> Model:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.cases import UPDATE, Mode, Place
-from benchmarks.training_models import ARCHITECTURES, Batch, of_transformers
+from benchmarks.training_models import ARCHITECTURES, Batch, transformers_model
 from benchmarks.unet import unet  # noqa: F401 (of decomposition_cases.yaml)
 
 
@@ -48,7 +48,7 @@ class PlacedTraining:
     optimizer: torch.optim.Optimizer
 
     def traced(self, mode: Mode) -> Sequence[Tensor]:
-        """One step. What it computes is held by the parameters, but for the loss."""
+        """Run a step. The parameters hold all that it computes but the loss."""
         assert mode == UPDATE
         self.optimizer.zero_grad()
         loss = self.module(**self.batch)
@@ -73,8 +73,8 @@ _FILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="u
 
 
 def model_of(name: str) -> nn.Module:
-    """One of the YAML file, with random weights."""
-    return of_transformers(_FILE[name]["module"], **_FILE[name]["settings"])
+    """A model of the YAML file, with random weights."""
+    return transformers_model(_FILE[name]["module"], **_FILE[name]["settings"])
 
 
 def tokens_of(name: str) -> Tensor:
@@ -83,7 +83,7 @@ def tokens_of(name: str) -> Tensor:
 
 
 def language_model_step(name: str) -> tuple[nn.Module, Batch]:
-    """One of these models, which returns its loss, and its tokens."""
+    """A model of the YAML file, which returns its loss, and its tokens."""
     model, tokens = model_of(name), tokens_of(name)
     return OwnLoss(model), {"input_ids": tokens, "labels": tokens}
 
@@ -92,7 +92,7 @@ gpt2, llama = (partial(language_model_step, name) for name in ("gpt2", "llama"))
 
 
 def architecture(name: str) -> tuple[nn.Module, Batch]:
-    """One of benchmarks/training_models.py with larger sizes."""
+    """A model of benchmarks/training_models.py with larger sizes."""
     made = ARCHITECTURES[name].build_larger()
     return OwnLoss(made.module), made.batch
 
@@ -139,7 +139,7 @@ class CausalGPT(nn.Module):
 def causal_gpt(
     length: int, vocabulary: int = 16384, width: int = 384, layers: int = 4
 ) -> tuple[nn.Module, Batch]:
-    """One sequence."""
+    """A GPT and one sequence."""
     model = CausalGPT(vocabulary, width, width // 64, layers, length)
     tokens, labels = (torch.randint(vocabulary, (1, length)) for _ in range(2))
     return model, {"tokens": tokens, "labels": labels}

@@ -15,7 +15,7 @@ differs are listed by name, and the exit code is then 1, unless the suite says o
 `--logs` keeps JUnit's XML, with what each test wrote when it failed.
 
 - The columns count tests by outcome: `stock / composites`, or one number where both are equal.
-- A test that fails in both is no difference: some need a TPU, or a package that is not there.
+- A test that fails in both is not a difference: some need a TPU, or a package that is not there.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ SUITES = {name: Suite(**fields) for name, fields in _FILE.items()}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One file, stock against composites."""
+    """A file, stock against composites."""
 
     file: str
     outcomes: Mapping[str, Outcomes]
@@ -187,9 +187,9 @@ def markdown(rows: Sequence[Row], suite: Suite, note: str) -> str:
     )
 
 
-def _listed(row: Row, known: Mapping[str, str]) -> list[str]:
+def _listed(row: Row, reasons: Mapping[str, str]) -> list[str]:
     return [
-        f"`{test}`: {stock} -> {ours}" + (f" ({known[test]})" if test in known else "")
+        f"`{test}`: {stock} -> {ours}" + (f" ({reasons[test]})" if test in reasons else "")
         for test, stock, ours in row.differences
     ]
 

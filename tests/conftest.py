@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after pytest took out what -m leaves out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without torch_xla, the tests that are about it are left out, as `.ci/run fx` does by name."""
+    """Leave out tests about torch_xla where it is missing, as `.ci/run fx` does by name."""
     if find_spec("torch_xla") is not None:
         return
     about_it = [item for item in items if item.get_closest_marker("torch_xla") is not None]

@@ -11,15 +11,14 @@ import re
 from pathlib import Path
 
 DUMP = "--xla_dump_to={folder} --xla_dump_hlo_as_text"
-_REPORT = "*memory-usage-report.txt"
 _TOTAL = re.compile(r"Total bytes(?: used)?: (\d+)")  # torch_xla 2.9; jaxlib 0.10
 
 
-def of_last_program(folder: Path) -> int | None:
+def last_program_size(folder: Path) -> int | None:
     """Bytes of the buffers of the program that was compiled last, after its reports in `folder`;
     None if XLA has compiled nothing, since stock torch_xla computes some operators with PyTorch on
     the CPU."""
-    reports = sorted(folder.glob(_REPORT))  # module_0012.SyncTensorsGraph…
+    reports = sorted(folder.glob("*memory-usage-report.txt"))  # module_0012.SyncTensorsGraph…
     if not reports:
         return None
     match = _TOTAL.search(reports[-1].read_text(encoding="utf-8"))

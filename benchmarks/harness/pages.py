@@ -1,4 +1,4 @@
-"""Tables and pages in Markdown, as benchmarks/ has them."""
+"""Tables and pages in Markdown."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def sections(heads: Mapping[str, Sequence[str]], lines: Iterable[Line]) -> list[
 
 
 def page(title: str, *paragraphs: str | Sequence[str]) -> str:
-    """A page of paragraphs; one that is several lines, as a table is, is given as a list."""
-    texts = [each if isinstance(each, str) else "\n".join(each) for each in paragraphs]
+    """A page of paragraphs; a paragraph of several lines, such as a table, is a list of lines."""
+    texts = [part if isinstance(part, str) else "\n".join(part) for part in paragraphs]
     return "\n\n".join([f"# {title}", *filter(None, texts)]) + "\n"
 
 

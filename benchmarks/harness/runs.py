@@ -37,15 +37,15 @@ def parser_of(
 
 
 def chosen(names: Iterable[str], pattern: str) -> list[str]:
-    """The names in which a regular expression is found.
+    """The names that a regular expression matches somewhere.
 
     Raises:
         SystemExit: there is none.
     """
-    known = list(names)
-    matching = [name for name in known if re.search(pattern, name)]
+    listed = list(names)
+    matching = [name for name in listed if re.search(pattern, name)]
     if not matching:
-        sys.exit(f"--names {pattern!r} matches no case (there are {'; '.join(known)})")
+        sys.exit(f"--names {pattern!r} matches no case (there are {'; '.join(listed)})")
     return matching
 
 
@@ -86,17 +86,17 @@ def measured(
             continue
         print(f"{part} {name}".strip(), file=sys.stderr, flush=True)
         try:
-            one = Measured(part, name, list(measure()))
+            case = Measured(part, name, list(measure()))
         except Exception as error:  # also the end of a process
             yield Measured(part, name, failure=f"{type(error).__name__}: {error}")
             continue
-        append_records(results, [one])
-        yield one
+        append_records(results, [case])
+        yield case
 
 
 def failures(measured: Iterable[Measured[Any]]) -> str | None:
     """The cases that have failed, for `sys.exit`, or None."""
-    failed = [f"not measured: {one.name}: {one.failure}" for one in measured if one.failure]
+    failed = [f"not measured: {case.name}: {case.failure}" for case in measured if case.failure]
     return "\n".join(failed) or None
 
 

@@ -36,11 +36,6 @@ class Ratio:
     upper: float
     """Quartiles."""
 
-    @classmethod
-    def exactly(cls, value: float) -> Ratio:
-        """The ratio of two numbers that were not measured by the clock."""
-        return cls(value, value, value)
-
     @property
     def middle_half(self) -> str:
         return f"{self.lower:.2f} to {self.upper:.2f}"
@@ -55,14 +50,14 @@ class Ratio:
 
 
 def reached(value: float | None, bar: float | None) -> str:
-    """A bar, and whether a value is at least that."""
+    """A bar, and `met` or `missed`: a value is to be at least that."""
     if bar is None:
         return ""
     return f"{bar:g} " + ("met" if value is not None and value >= bar else "missed")
 
 
 def kept(value: float, bar: float) -> str:
-    """A bar, and whether a value is at most that."""
+    """A bar, and `met` or `missed`: a value is to be at most that."""
     return f"{bar:g} " + ("met" if value <= bar else "missed")
 
 
@@ -70,7 +65,7 @@ def ratio(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -
     """The ratio of the samples of two sides, block by block."""
     ratios = [min(b) / min(a) for a, b in zip(first, second, strict=True)]
     if len(ratios) == 1:
-        return Ratio.exactly(ratios[0])
+        return Ratio(ratios[0], ratios[0], ratios[0])
     lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
     return Ratio(statistics.median(ratios), lower, upper)
 
@@ -93,7 +88,7 @@ def beside_stock(
 
 
 def typical(blocks: Sequence[Sequence[float]]) -> float:
-    """The median of what each block found."""
+    """The median of the least sample of each block."""
     return statistics.median(min(block) for block in blocks)
 
 

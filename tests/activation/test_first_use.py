@@ -1,4 +1,4 @@
-"""Whatever is used first, with the variable set, composites are on: one process for each order."""
+"""Composites are on whatever is used first, with the variable set: one process for each order."""
 
 import json
 import sys

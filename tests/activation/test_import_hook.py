@@ -55,15 +55,15 @@ def test_modules_keep_their_loaders() -> None:
     assert inspect.getsource(module.function).startswith("def")
 
 
-@pytest.mark.parametrize("place", ["acme_parts.first", "acme_parts.second"])
-def test_an_import_that_is_under_way_is_waited_for(package: Path, place: str) -> None:
-    """`place` asks for an action after the import of `acme_parts.first`, which imports it."""
+@pytest.mark.parametrize("asking", ["acme_parts.first", "acme_parts.second"])
+def test_an_import_that_is_under_way_is_waited_for(package: Path, asking: str) -> None:
+    """`asking` asks for an action after the import of `acme_parts.first`, which imports it."""
     wait = (
         "import sys\nfrom lowering.import_hook import after_import\nseen = []\nstop = after_import("
         "'acme_parts.first', lambda: seen.append(sys.modules['acme_parts.first'].last))\n"
         "assert seen == []\n"
     )
-    second = place.endswith("second")
+    second = asking.endswith("second")
     (package / "second.py").write_text(wait if second else "seen = []\n")
     (package / "first.py").write_text(
         "from acme_parts.second import seen\n" + ("" if second else wait) + "last = 'last'\n"

@@ -22,16 +22,16 @@ import torch
 for script in {ORDERS}:
     child = os.fork()
     if not child:
-        found = dict()
-        exec(script, found)
-        os._exit(0 if callable(found["f"]) else 2)
+        names = dict()
+        exec(script, names)
+        os._exit(0 if callable(names["f"]) else 2)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), script)
 """
 
 
 @pytest.mark.process
 def test_export_is_the_function() -> None:
-    """In processes that have imported nothing else."""
+    """`composites.export` is the function in processes that have imported nothing else."""
     done = run_python(FORKS)
     assert done.stdout.splitlines() == [f"0 {script}" for script in ORDERS], done.stderr
 

@@ -121,14 +121,14 @@ def test_tracing_and_toggling_in_eight_threads(rounds: int) -> None:
                 with composites.enabled(NAMES[(number + turn) % len(NAMES)]):
                     with composites.enabled("gelu", "layer_norm"):
                         assert set(composites.active()) >= GELU
-                        found = step(number)
+                        results = step(number)
                         composites.disable("gelu")
                     assert len(composites.active()) > 0
             else:
                 composites.enable(NAMES[number])
-                found = step(number)
+                results = step(number)
                 composites.disable(NAMES[number])
-            if not all(map(torch.equal, found, stock[number])):
+            if not all(map(torch.equal, results, stock[number])):
                 different.append(number)
 
     run(*(lambda number=number: work(number) for number in range(8)))
@@ -166,16 +166,16 @@ def test_a_block_keeps_its_composites_while_others_change() -> None:
 
 
 def test_exports_run_one_after_the_other() -> None:
-    found: dict[int, object] = {}
+    counts: dict[int, object] = {}
     layers = [torch.nn.GELU(), torch.nn.SiLU(), torch.nn.GELU(), torch.nn.Mish()]
 
     def export(number: int) -> None:
         program = composites.export(layers[number], (torch.ones(number + 1),))
-        found[number] = program.composites
+        counts[number] = program.composites
 
     run(*(lambda number=number: export(number) for number in range(4)))
     names = ("gelu", "silu", "gelu", "mish")
-    assert found == {number: {f"ptxla.{name}": 1} for number, name in enumerate(names)}
+    assert counts == {number: {f"ptxla.{name}": 1} for number, name in enumerate(names)}
     assert composites.active() == ()
 
 

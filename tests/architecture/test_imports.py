@@ -89,12 +89,12 @@ def test_private_interfaces_and_imported_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"].values()
     declared = {distribution(r) for r in sum(extras, project["dependencies"])}
-    known = declared | {"composites", "lowering", ""} | sys.stdlib_module_names
+    allowed = declared | {"composites", "lowering", ""} | sys.stdlib_module_names
     wrong: dict[str, list[str]] = {}
     for path in SOURCES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         packages = {name.partition(".")[0] for name in imported(tree)}
-        undeclared = {DISTRIBUTIONS.get(name, name) for name in packages} - known
+        undeclared = {DISTRIBUTIONS.get(name, name) for name in packages} - allowed
         if problems := [*out_of_place(path, tree), *sorted(undeclared)]:
             wrong[str(path.relative_to(ROOT))] = problems
     assert wrong == {}

@@ -26,7 +26,7 @@ for point in entry_points(group="torch.backends"):
     except Exception as error:
         raise RuntimeError(f"Failed to load the backend extension: {point.name}.") from error
 """
-"""The part of `import torch` that runs plug-ins, as torch 2.9 has it."""
+"""The part of `import torch` that runs plug-ins, in torch 2.9."""
 MISSING = "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)"
 GOOD = "schema: 1\nnamespace: umbra\ncomposites:\n  gelu: {op: aten::gelu}\n"
 
@@ -63,7 +63,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 
 @pytest.mark.process
 def test_all_is_well(tmp_path: Path) -> None:
-    """The only full run but for the exhaustive ones, so it has a vendor's file and a script."""
+    """A full run, the only one but for exhaustive ones, includes a vendor's file and a script."""
     file, script = tmp_path / "umbra.yaml", tmp_path / "train.py"
     file.write_text(GOOD)
     script.write_text("import os\nos.environ['XLA_COMPOSITE_OP'] = 'gelu'\nimport torch\n")
@@ -106,7 +106,7 @@ def test_variables(environment: dict[str, str], subject: str, text: str) -> None
 
 @pytest.mark.exhaustive
 def test_registries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every problem of a file is listed, and packages that are left out are warned of."""
+    """Every problem of a file is listed, with a warning for each package that is left out."""
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("schema: 1\nnamespace: wrong\ncomposites: {a: {op: aten::gellu}}\n")
     install(tmp_path, "broken-ops", monkeypatch, broken_ops="raise SystemExit('gone')\n")
@@ -132,7 +132,7 @@ def test_a_module_that_shadows_the_package(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("allowlist", ["gelu", ""])
 def test_without_torch(allowlist: str, modules: Callable[..., Path]) -> None:
-    """Files can be inspected and lowered without it, so this is no problem by itself."""
+    """Files are inspected and lowered without PyTorch, so its absence alone is not a problem."""
     modules(torch=MISSING)
     result = invoke("doctor", XLA_COMPOSITE_OP=allowlist)
     level = "problem" if allowlist else "warning"
@@ -217,7 +217,7 @@ def test_versions_of_packages(
 
 
 def test_a_fork_of_torch_xla(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A problem by its version is a warning if it has what is needed."""
+    """A version that is a problem becomes a warning in a fork that has what is needed."""
     with_versions(monkeypatch, torch="2.11.0", torch_xla="2.11.0", **{"torch-xla": "2.11.0"})
     for works, level in ((True, "warning"), (False, "problem")):
         findings = {f.subject: f for f in doctor.installation_findings(frontend_works=works)}

@@ -77,9 +77,9 @@ def test_what_the_files_say() -> None:
     assert project["dependencies"] == [f"torch-xla-composites>={composites.__version__}"]
     registry = Path("acme/src/acme/registry.yaml")
     first = registry.read_text().splitlines()[0]
-    found = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", first)
-    assert found
-    assert json.loads((registry.parent / found[1]).read_text()) == json_schema()
+    match = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", first)
+    assert match
+    assert json.loads((registry.parent / match[1]).read_text()) == json_schema()
     workflow = yaml.safe_load(Path("acme/.github/workflows/test.yml").read_text())
     commands = [step.get("run") for step in workflow["jobs"]["test"]["steps"]]
     assert commands[-3:] == [
@@ -168,8 +168,8 @@ class Environment:
         venv.create(folder, symlinks=True)
         self.commands = folder / "bin"
         site = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-        places = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
-        lines = [f"import site; site.addsitedir({place!r})\n" for place in sorted(places)]
+        paths = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+        lines = [f"import site; site.addsitedir({path!r})\n" for path in sorted(paths)]
         (site / "of_the_tests.pth").write_text("".join(lines))
         for command in ("composites", "pip", "pytest"):
             self._add(command)

@@ -53,23 +53,23 @@ def shown(*arguments: str, **environment: str) -> dict[str, Any]:
 def facts(result: Result) -> dict[str, list[str]]:
     """The lines of what is said of an entry, by what they begin with."""
     assert result.exit_code == 0, result.output
-    found: dict[str, list[str]] = {}
+    values_by_heading: dict[str, list[str]] = {}
     for line in result.stdout.partition("\n\n")[0].splitlines()[1:]:
         heading, _, value = line.removeprefix("- ").partition(": ")
-        found.setdefault(heading, []).append(value)
-    return found
+        values_by_heading.setdefault(heading, []).append(value)
+    return values_by_heading
 
 
 def test_what_is_shown(file: Path) -> None:
-    """The description of an entry, and the composites of its example call."""
+    """The description of an entry is shown, and the composites of its example call."""
 
     def show(parts: Mapping[str, str]) -> str:
         file.write_text(parts[""])
         result = invoke("show", *parts["arguments"].split(), "--registry", str(file))
         about, _, program = result.stdout.partition("\n\n")
         calls = [line.strip() for line in program.splitlines() if " stablehlo.composite " in line]
-        others = [] if calls else [program]
-        text = "\n".join([about, *calls, *others, result.stderr])
+        programs = [] if calls else [program]
+        text = "\n".join([about, *calls, *programs, result.stderr])
         for path, name in (
             (rf"{re.escape(str(builtin_registry_path()))}:\d+", "registry.yaml:N"),
             (re.escape(f"{file.parent}/"), ""),

@@ -28,7 +28,7 @@ def test_differences(tmp_path: Path) -> None:
     for name, text in SOURCES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    registry, others = tmp_path / "acme.yaml", tmp_path / "others.yaml"
+    registry, umbra = tmp_path / "acme.yaml", tmp_path / "others.yaml"
     registry.write_text(REGISTRY)
 
     def watched(*arguments: str) -> tuple[int, str]:
@@ -49,8 +49,8 @@ def test_differences(tmp_path: Path) -> None:
     code, table = watched(str(registry))
     assert code == 1
     assert all(f" {name} " in table for name, *_ in rows)
-    others.write_text("schema: 2\nnamespace: umbra\ncomposites: {}\n")
-    code, table = watched(str(others))
+    umbra.write_text("schema: 2\nnamespace: umbra\ncomposites: {}\n")
+    code, table = watched(str(umbra))
     assert (code, "no differences" in table) == (0, True)
     empty, wrong = tmp_path / "empty", tmp_path / "wrong.yaml"
     empty.mkdir()

@@ -85,7 +85,7 @@ def test_hostile_text_stays_text(text: str) -> None:
 
 
 def test_names_that_are_no_python_names() -> None:
-    """Or that versions side by side could have too."""
+    """Names that versions side by side could have too stay apart."""
     names = {"lambda", "a.b", "a_b", "a$b", "9", "torch", "gelu_1", "gelu__v2", "gelu@1"}
     entries = "".join(f"  {name!r}: {{op: aten::gelu}}\n" for name in sorted(names))
     source = f"schema: 1\nnamespace: acme\ncomposites:\n{entries}"

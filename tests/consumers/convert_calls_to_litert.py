@@ -45,15 +45,15 @@ def first(samples: Any) -> list[torch.Tensor]:
     return [argument for argument in arguments if isinstance(argument, torch.Tensor)]
 
 
-def of_language_models() -> Iterator[tuple[str, tuple[Callable[..., Any], list[torch.Tensor]]]]:
-    """Each sample of each function: its name and number, and the call."""
+def language_model_calls() -> Iterator[tuple[str, tuple[Callable[..., Any], list[torch.Tensor]]]]:
+    """Yield the name and number of each sample of each function, and its call."""
     for name in LANGUAGE_MODELS:
         torch.manual_seed(0)
-        for number, (given, options) in enumerate(getattr(litert_lm_samples, name)(torch.float32)):
-            tensors = [value for value in given if isinstance(value, torch.Tensor)]
-            others = [value for value in given if not isinstance(value, torch.Tensor)]
+        for number, (args, options) in enumerate(getattr(litert_lm_samples, name)(torch.float32)):
+            tensors = [value for value in args if isinstance(value, torch.Tensor)]
+            constants = [value for value in args if not isinstance(value, torch.Tensor)]
 
-            def call(*tensors: Any, name: str = name, rest: Any = (others, options)) -> Any:
+            def call(*tensors: Any, name: str = name, rest: Any = (constants, options)) -> Any:
                 return getattr(litert_lm_ops, name)(*tensors, *rest[0], **rest[1])
 
             yield f"{name} {number}", (call, tensors)
@@ -76,7 +76,7 @@ CALLS: dict[str, tuple[Callable[..., Any], list[torch.Tensor]]] = {
     # Results of a call cannot be outputs themselves in LiteRT's converter.
     "unpack": (lambda x: tuple(2 * t for t in ops.unpack(x, 2)), first(ops.unpack_samples)),
     "random_uniform": (lambda x: ops.random_uniform(x) + x, [torch.zeros(40, 50)]),
-    "rope": (lambda x, places: ops.rope(x, places, 5e5), first(ops.rope_samples)),
+    "rope": (lambda x, positions: ops.rope(x, positions, 5e5), first(ops.rope_samples)),
     "update_kv_cache": (lambda *t: ops.update_kv_cache(*t, 4), first(ops.update_kv_cache_samples)),
     "quantize_and_dequantize": (
         lambda w: ops.quantize_and_dequantize(w, 0, 4), first(ops.quantize_and_dequantize_samples),
@@ -95,13 +95,13 @@ CALLS: dict[str, tuple[Callable[..., Any], list[torch.Tensor]]] = {
         ),
         [X, (WEIGHT / 0.03).round().to(torch.int8)],
     ),
-    **dict(of_language_models()),
+    **dict(language_model_calls()),
 }  # fmt: skip
 CUSTOM = ("update_kv_cache", "quantize_and_dequantize")
 """Operators that an application registers."""
 
 
-def found(name: str) -> dict[str, Any]:
+def convert_call(name: str) -> dict[str, Any]:
     function, tensors = CALLS[name]
     program = composites.export(Call(function), tuple(tensors), target="portable")
     interpreter = Interpreter(model_content=convert(program))
@@ -113,18 +113,18 @@ def found(name: str) -> dict[str, Any]:
         return answer
     interpreter.allocate_tensors()
     run = interpreter.get_signature_runner(SIGNATURE)
-    given = {f"input{number}": tensor.numpy() for number, tensor in enumerate(tensors)}
-    got, again = run(**given), run(**given)
+    inputs = {f"input{number}": tensor.numpy() for number, tensor in enumerate(tensors)}
+    results, again = run(**inputs), run(**inputs)
     expected = function(*tensors)
-    wanted = expected if isinstance(expected, tuple) else (expected,)
-    outputs = [got[f"output{number}"] for number in range(len(wanted))]
+    references = expected if isinstance(expected, tuple) else (expected,)
+    outputs = [results[f"output{number}"] for number in range(len(references))]
     return answer | {
         "range": [float(min(map(np.min, outputs))), float(max(map(np.max, outputs)))],
         "mean": float(np.mean(outputs[0])),
-        "repeats": all(np.array_equal(got[key], again[key]) for key in got),
+        "repeats": all(np.array_equal(results[key], again[key]) for key in results),
         "difference": max(
-            float(np.abs(mine - want.numpy()).max())
-            for mine, want in zip(outputs, wanted, strict=True)
+            float(np.abs(output - reference.numpy()).max())
+            for output, reference in zip(outputs, references, strict=True)
         ),
     }
 
@@ -144,8 +144,8 @@ def save(folder: Path) -> None:
             Call(function), tuple(tensors), ops=["odml.*"], target="portable"
         )
         (folder / f"{name}.tflite").write_bytes(convert(program))
-        given = {f"arg:{number}": tensor for number, tensor in enumerate(tensors)}
-        inputs: Any = {f"input{n}": given[v.name].numpy() for n, v in enumerate(program.inputs)}
+        arguments = {f"arg:{number}": tensor for number, tensor in enumerate(tensors)}
+        inputs: Any = {f"input{n}": arguments[v.name].numpy() for n, v in enumerate(program.inputs)}
         np.savez(folder / f"{name}.npz", output=function(*tensors).numpy(), **inputs)
 
 

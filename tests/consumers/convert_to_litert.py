@@ -24,7 +24,7 @@ from lowering.stablehlo.diagnosis.devices import SIGNATURE, litert_flatbuffer, w
 
 
 class Operators(torch.nn.Module):
-    """One call for each form of the registries; the results end to end."""
+    """A call for each form of the registries; the results end to end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,8 +68,8 @@ def example(name: str, train: bool) -> Example:
     """
     torch.manual_seed(0)
     if name == "operators":
-        given = (torch.tensor([[1, 4, 2], [0, 6, 6]]), torch.randn(1, 4, 6, 8))
-        return Operators().eval(), given, {}
+        inputs_of_operators = (torch.tensor([[1, 4, 2], [0, 6, 6]]), torch.randn(1, 4, 6, 8))
+        return Operators().eval(), inputs_of_operators, {}
     module, args, kwargs = load_factory(
         f"{Path(__file__).parents[2] / 'examples/models.py'}:{name}"
     )
@@ -103,7 +103,7 @@ def computed(module: torch.nn.Module, args: Any, kwargs: Any, train: bool) -> di
     return {"loss": loss.detach(), **gradients}
 
 
-def found(name: str, train: bool) -> dict[str, Any]:
+def convert_model(name: str, train: bool) -> dict[str, Any]:
     module, args, kwargs = example(name, train)
     passes = [without_unknown] if train else []
     program = composites.export(module, args, kwargs, train=train, target="portable", passes=passes)
@@ -117,15 +117,15 @@ def found(name: str, train: bool) -> dict[str, Any]:
     # Copies: batch norm writes to its buffers, which numpy would see.
     values = [named[value.name].detach().numpy().copy() for value in program.inputs]
     run = interpreter.get_signature_runner(SIGNATURE)
-    got = run(**{f"input{number}": value for number, value in enumerate(values)})
-    wanted = {key: value.numpy() for key, value in computed(module, args, kwargs, train).items()}
-    by_name = {output.name: got[f"output{n}"] for n, output in enumerate(program.outputs)}
+    results = run(**{f"input{number}": value for number, value in enumerate(values)})
+    eager = {key: value.numpy() for key, value in computed(module, args, kwargs, train).items()}
+    by_name = {output.name: results[f"output{n}"] for n, output in enumerate(program.outputs)}
     return {
         "composites": program.composites,
         "operators": operators,
-        "compared": len(wanted),
+        "compared": len(eager),
         "trained": len(list(module.parameters())),
-        "difference": max(float(np.abs(by_name[key] - wanted[key]).max()) for key in wanted),
+        "difference": max(float(np.abs(by_name[key] - eager[key]).max()) for key in eager),
     }
 
 
@@ -135,10 +135,10 @@ def main(*subjects: str) -> None:
         if subject == "calls":
             import convert_calls_to_litert as calls
 
-            results[subject] = {name: calls.found(name) for name in calls.CALLS}
+            results[subject] = {name: calls.convert_call(name) for name in calls.CALLS}
         else:
             name, _, train = subject.partition(":")
-            results[subject] = found(name, bool(train))
+            results[subject] = convert_model(name, bool(train))
     print(json.dumps(results))
 
 

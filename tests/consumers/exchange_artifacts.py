@@ -63,10 +63,10 @@ def read(folder: Path) -> None:
 
 def agree(results: Sequence[Any], expected: Sequence[np.ndarray], path: Path) -> None:
     """Within 1e-5 of the largest value: releases of XLA round differently."""
-    for number, (got, want) in enumerate(zip(results, expected, strict=True)):
-        atol = 1e-6 + 1e-5 * np.abs(want).max(initial=0)
+    for number, (actual, right) in enumerate(zip(results, expected, strict=True)):
+        atol = 1e-6 + 1e-5 * np.abs(right).max(initial=0)
         message = f"{path}, result {number}"
-        np.testing.assert_allclose(np.asarray(got), want, rtol=0, atol=atol, err_msg=message)
+        np.testing.assert_allclose(np.asarray(actual), right, rtol=0, atol=atol, err_msg=message)
 
 
 def save_arrays(path: Path, arrays: Sequence[np.ndarray]) -> None:

@@ -56,11 +56,11 @@ def exported(module: torch.nn.Module, x: Tensor, target: str) -> Step:
     return programs, values, results
 
 
-def errors(found: list[Any], right: list[np.ndarray[Any, Any]]) -> list[float]:
-    """Of each result, the greatest error, in parts of its greatest number."""
+def errors(results: list[Any], right: list[np.ndarray[Any, Any]]) -> list[float]:
+    """The greatest error of each result, relative to its greatest number."""
     return [
-        float(np.abs(np.asarray(one) - other).max() / np.abs(other).max())
-        for one, other in zip(found, right, strict=True)
+        float(np.abs(np.asarray(result) - expected).max() / np.abs(expected).max())
+        for result, expected in zip(results, right, strict=True)
     ]
 
 
@@ -141,13 +141,13 @@ IN_ROWS = ("cross_entropy_loss", "embedding_dense_backward")
 
 def with_loops(program: Program) -> set[str]:
     """The composites whose decompositions have loops."""
-    found, name = set(), ""
+    names, name = set(), ""
     for line in program.module.text.splitlines():
         if "func.func" in line:
             name = line.partition("@ptxla.")[2].partition(".impl")[0]
         if "stablehlo.while" in line:
-            found.add(name)
-    return found
+            names.add(name)
+    return names
 
 
 GOALS = {

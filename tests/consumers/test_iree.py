@@ -45,7 +45,7 @@ def test_inference_compiles_runs_and_agrees(tmp_path: Path) -> None:
     ],
 )
 def test_a_step_with_its_optimizer_compiles_runs_and_agrees(name: str, tmp_path: Path) -> None:
-    """As text, and as the artifact for an older StableHLO."""
+    """A step compiles as text, and as the artifact for an older StableHLO."""
     model = replace(load_example(name), optimizer=ADAMW)
     program = model.export(optimizer=ADAMW, target="portable")
     assert program.composites["ptxla.adamw"] >= 8
@@ -60,7 +60,7 @@ def test_a_step_with_its_optimizer_compiles_runs_and_agrees(name: str, tmp_path:
 
 @pytest.mark.process
 def test_a_training_step_is_diagnosed_from_its_folder(tmp_path: Path) -> None:
-    """With its weights, and inputs by name."""
+    """The diagnosis reads the weights and takes inputs by name."""
     model, program = load_example("conv_net"), export_example("conv_net", "gradients")
     program.save(tmp_path, weights=program.module_weights(model.module))
     for name, message in (("arg:0", ""), ("arg:7", "error: there is no input 'arg:7'")):

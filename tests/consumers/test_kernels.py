@@ -58,8 +58,8 @@ def kernels_of(text: str) -> list[str]:
 
 @pytest.mark.parametrize("way", ["targets", pytest.param("bindings", marks=pytest.mark.slow)])
 def test_compare_finds_the_kernels_right(way: str, kernels: Any) -> None:
-    given = kernels.targets if way == "targets" else kernels.functions
-    comparison = stablehlo.compare(export_example("gpt2", "gradients").module, **{way: given})
+    chosen = kernels.targets if way == "targets" else kernels.functions
+    comparison = stablehlo.compare(export_example("gpt2", "gradients").module, **{way: chosen})
     assert comparison.problems == ()
     assert {row.call.name for row in comparison.calls} == set(kernels.targets)
     for row in comparison.calls:
@@ -77,17 +77,17 @@ def test_softmax_along_any_dimension(kernels: Any) -> None:
     program = composites.export(module, (x,))
     lowered = stablehlo.to_custom_call(program.module, {"ptxla.softmax": "example_softmax"})
     softmax = kernels.functions["ptxla.softmax"]
-    for number, got in enumerate(stablehlo.run(lowered, x.numpy())):
-        np.testing.assert_allclose(got, x.softmax(number), rtol=0, atol=1e-6)
+    for number, actual in enumerate(stablehlo.run(lowered, x.numpy())):
+        np.testing.assert_allclose(actual, x.softmax(number), rtol=0, atol=1e-6)
 
     def from_the_end(x: Any) -> Any:
         return jnp.stack([softmax(x, dim=np.int64(dim)) for dim in (-1, -2, -3)])
 
-    (got,) = stablehlo.run(
+    (actual,) = stablehlo.run(
         stablehlo.Module.parse(jax.jit(from_the_end).lower(x.numpy()).as_text()), x.numpy()
     )
     expected = torch.stack([x.softmax(dim) for dim in (-1, -2, -3)])
-    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.exhaustive

@@ -33,42 +33,42 @@ def converted(*subjects: str) -> dict[str, Any]:
         XLA_COMPOSITE_REGISTRY=os.pathsep.join(str(REGISTRIES / f"{f}.yaml") for f in FILES),
         PYTHONPATH=os.pathsep.join([str(REGISTRIES), *filter(None, [inherited])]),
     )
-    found: dict[str, Any] = json.loads(done.succeeded().stdout.splitlines()[-1])
-    return found
+    reports: dict[str, Any] = json.loads(done.succeeded().stdout.splitlines()[-1])
+    return reports
 
 
-def check_inference(name: str, found: Mapping[str, Any]) -> None:
+def check_inference(name: str, report: Mapping[str, Any]) -> None:
     composites, operators = EXPECTED[name].values()
-    assert found["composites"] == composites, name
-    assert {key: n for key, n in found["operators"].items() if key in OPERATORS} == operators, name
+    assert report["composites"] == composites, name
+    assert {key: n for key, n in report["operators"].items() if key in OPERATORS} == operators, name
     # What gelu and softmax would have been decomposed into.
-    assert not {"ERF", "TANH", "EXP"} & set(found["operators"]), name
-    assert found["difference"] < 1e-6, name
+    assert not {"ERF", "TANH", "EXP"} & set(report["operators"]), name
+    assert report["difference"] < 1e-6, name
 
 
-def check_training(name: str, found: Mapping[str, Any]) -> None:
+def check_training(name: str, report: Mapping[str, Any]) -> None:
     composites, operators = TRAINING[name].values()
-    assert found["composites"] == composites, name
-    assert {key: found["operators"].get(key) for key in operators} == operators, name
-    assert "STABLEHLO_COMPOSITE" not in found["operators"], name
-    assert found["compared"] == found["trained"] + 1, name  # each gradient, and the loss
-    assert found["difference"] < 1e-5, name
+    assert report["composites"] == composites, name
+    assert {key: report["operators"].get(key) for key in operators} == operators, name
+    assert "STABLEHLO_COMPOSITE" not in report["operators"], name
+    assert report["compared"] == report["trained"] + 1, name  # each gradient, and the loss
+    assert report["difference"] < 1e-5, name
 
 
-def check_calls(found: Mapping[str, Any]) -> None:
+def check_calls(reports: Mapping[str, Any]) -> None:
     delegates = ("DELEGATE",)  # behind the operators that XNNPACK runs
     operators = {
-        name: [operator for operator in each["operators"] if operator not in delegates]
-        for name, each in found.items()
+        name: [operator for operator in report["operators"] if operator not in delegates]
+        for name, report in reports.items()
     }
-    models = {name for name in found if name[-1].isdigit()}  # samples of litert_lm.yaml
+    models = {name for name in reports if name[-1].isdigit()}  # samples of litert_lm.yaml
     for name in models:
-        claimed = f"odml.{name.split()[0]}" in found[name]["composites"]
+        claimed = f"odml.{name.split()[0]}" in reports[name]["composites"]
         assert claimed == (name != "swiglu 1"), name  # a gate of three channels
         assert (operators[name] == ["STABLEHLO_COMPOSITE"]) == claimed, name
-        assert found[name]["difference"] < 5e-6, name
+        assert reports[name]["difference"] < 5e-6, name
     assert len(models) == 19
-    assert {name: one for name, one in operators.items() if name not in models} == {
+    assert {name: sequence for name, sequence in operators.items() if name not in models} == {
         "slice": ["SLICE"],
         "unpack": ["UNPACK", "MUL", "MUL"],
         "random_uniform": ["RANDOM_UNIFORM", "ADD"],
@@ -82,11 +82,11 @@ def check_calls(found: Mapping[str, Any]) -> None:
         "linear of integers": ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE"],
     }
     for name in ("fake_quant", "quantize and dequantize", "linear", "linear of integers"):
-        assert found[name]["difference"] < 1e-6, name
+        assert reports[name]["difference"] < 1e-6, name
     for name in ("slice", "unpack", "rope"):
-        assert found[name]["difference"] < 1e-6
-        assert found[name]["repeats"]
-    drawn = found["random_uniform"]
+        assert reports[name]["difference"] < 1e-6
+        assert reports[name]["repeats"]
+    drawn = reports["random_uniform"]
     assert not drawn["repeats"]  # LiteRT draws numbers, and does not run the decomposition
     assert 0 <= drawn["range"][0] < 0.05
     assert 0.95 < drawn["range"][1] < 1
@@ -95,18 +95,18 @@ def check_calls(found: Mapping[str, Any]) -> None:
 
 @pytest.mark.process
 def test_flatbuffers_hold_litert_operators_and_agree() -> None:
-    """Of one call of each form, a training step, and functions that only LiteRT has."""
-    found = converted("operators", "conv_net:train", "calls")
-    check_inference("operators", found["operators"])
-    check_training("conv_net", found["conv_net:train"])
-    check_calls(found["calls"])
+    """LiteRT runs a call of each form, a training step, and functions that only LiteRT has."""
+    reports = converted("operators", "conv_net:train", "calls")
+    check_inference("operators", reports["operators"])
+    check_training("conv_net", reports["conv_net:train"])
+    check_calls(reports["calls"])
 
 
 @pytest.mark.exhaustive
 def test_other_models_hold_litert_operators_and_agree() -> None:
     training = [f"{name}:train" for name in TRAINING]
-    found = converted(*EXPECTED, *training)
+    reports = converted(*EXPECTED, *training)
     for name in EXPECTED:
-        check_inference(name, found[name])
+        check_inference(name, reports[name])
     for name in TRAINING:
-        check_training(name, found[f"{name}:train"])
+        check_training(name, reports[f"{name}:train"])

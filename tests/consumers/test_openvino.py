@@ -38,8 +38,8 @@ def test_norms_are_taken_and_others_inlined(tmp_path: Path) -> None:
         assert ("Sqrt" in {node.get_type_name() for node in model.get_ops()}) == is_taken, name
         numbers = np.load(tmp_path / f"{name}.npz")
         inputs = sorted(model.inputs, key=lambda value: str(value.get_any_name()))
-        given = {value: numbers[f"input{n}"] for n, value in enumerate(inputs)}
+        arrays = {value: numbers[f"input{n}"] for n, value in enumerate(inputs)}
         (result,) = core.compile_model(model, "CPU")(
-            {value.get_any_name(): one for value, one in given.items()}
+            {value.get_any_name(): array for value, array in arrays.items()}
         ).values()
         np.testing.assert_allclose(result, numbers["output"], rtol=1e-5, atol=1e-6, err_msg=name)

@@ -34,8 +34,8 @@ PROGRAMS = Path(__file__).parent / "programs.mlir"
 
 
 def program(lines: str, *arguments: str, result: str) -> Module:
-    given = ", ".join(f"%a{number}: {type_}" for number, type_ in enumerate(arguments))
-    return Module.parse(f"func.func @main({given}) -> {result} {{ {lines} return %r : {result} }}")
+    inputs = ", ".join(f"%a{number}: {type_}" for number, type_ in enumerate(arguments))
+    return Module.parse(f"func.func @main({inputs}) -> {result} {{ {lines} return %r : {result} }}")
 
 
 Called = tuple[Module, list[Any]]
@@ -49,7 +49,7 @@ def called(case: Case) -> Called:
     for line in case.all("with"):
         tensors = [tensor for tensor in map(static_tensor, types) if tensor]
         numbers = zip(ast.literal_eval(line), tensors, strict=True)
-        return module, [np.array(given, dtype) for given, (_, dtype) in numbers]
+        return module, [np.array(values, dtype) for values, (_, dtype) in numbers]
     return module, random_inputs(types)
 
 
@@ -72,12 +72,12 @@ CALLS |= {
     "name", only_fast(sorted(CALLS), "a remainder", "scatter: two dimensions, add")
 )
 def test_what_is_replaced_agrees(name: str, consumer: Consumer) -> None:
-    module, given = CALLS[name]()
-    (want,) = run(module, *given)
+    module, operands = CALLS[name]()
+    (expected,) = run(module, *operands)
     lowered = run_passes(module, target_passes(TARGET[consumer]))
-    (found,) = CONSUMERS[consumer](lowered, given)
-    want, found = (np.asarray(each, float) for each in (want, found))
-    np.testing.assert_allclose(found, want, rtol=0, atol=1e-6 * np.abs(want).max())
+    (actual,) = CONSUMERS[consumer](lowered, operands)
+    expected, actual = (np.asarray(result, float) for result in (expected, actual))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
 ELEMENTS: dict[str, Any] = {
@@ -113,19 +113,19 @@ def test_litert_refuses_what_is_said_and_nothing_else(name: str) -> None:
     for element in (OF_ONE | OF_TWO)[name]:
         type_ = f"tensor<2x3x{element}>"
         operands = "%a0" if name in OF_ONE else "%a0, %a1"
-        given = [type_] if name in OF_ONE else [type_, type_]
-        module = program(f"%r = stablehlo.{name} {operands} : {type_}", *given, result=type_)
-        values = [np.full((2, 3), 2 if element != "i1" else 1, ELEMENTS[element]) for _ in given]
+        types = [type_] if name in OF_ONE else [type_, type_]
+        module = program(f"%r = stablehlo.{name} {operands} : {type_}", *types, result=type_)
+        values = [np.full((2, 3), 2 if element != "i1" else 1, ELEMENTS[element]) for _ in types]
         (operation,) = find_operations(module.ir, f"stablehlo.{name}")
-        said = LITERT[f"stablehlo.{name}"](operation)
+        stated = LITERT[f"stablehlo.{name}"](operation)
         try:
             CONSUMERS["litert"](module, values)
         except (RuntimeError, ValueError):
             refused = True
         else:
             refused = False
-        if said != refused:
-            wrong.append((element, f"said {said}, is {refused}"))
+        if stated != refused:
+            wrong.append((element, f"said {stated}, is {refused}"))
     assert not wrong
 
 
@@ -176,17 +176,17 @@ FOURIER = {
 def test_fourier_transforms(consumer: Consumer, kind: str, length: int) -> None:
     module = fourier(kind, length)
     count = length // 2 + 1 if kind == "IRFFT" else length
-    given = [RANDOM.standard_normal((4, count)).astype(np.float32) * 3]
+    inputs = [RANDOM.standard_normal((4, count)).astype(np.float32) * 3]
     if not FOURIER[consumer, kind, length]:
-        (want,) = run(module, *given)
-        (found,) = CONSUMERS[consumer](run_passes(module, target_passes(TARGET[consumer])), given)
-        np.testing.assert_allclose(found, want, atol=1e-4)
+        (expected,) = run(module, *inputs)
+        (actual,) = CONSUMERS[consumer](run_passes(module, target_passes(TARGET[consumer])), inputs)
+        np.testing.assert_allclose(actual, expected, atol=1e-4)
         return
     with pytest.raises(UnsupportedOperationError, match=r"does not take stablehlo\.(fft|complex)"):
         run_passes(module, target_passes(TARGET[consumer]))
     refused = "fft" if consumer == "iree" else "Failed to export|IsPowerOfTwo"
     with pytest.raises(Exception, match=refused):
-        CONSUMERS[consumer](module, given)
+        CONSUMERS[consumer](module, inputs)
 
 
 LINES = {
@@ -211,7 +211,7 @@ BACKENDS = {"litert": "litert_converter", "openvino": "openvino"}
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_program_is_diagnosed_in_parts(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the backend is missing, there is one error, and not one for each composite."""
+    """A missing backend is one error, and not one for each composite."""
     diagnosis = ("diagnose", DATA / "block.mlir", "--backend", backend)
     code, out, _ = invoke(*diagnosis)
     assert (code, out.count("right")) == (0, 3)

@@ -53,23 +53,23 @@ DOCUMENT: dict[str, Any] = json.loads(lock_text(lock(BASE)))["contracts"][0]
 
 
 def test_what_changes_of_an_entry_mean() -> None:
-    """Each case has the keys of BASE that become others, as in a lock."""
+    """Changes have the keys of BASE that each case replaces, as in a lock."""
 
     def written(parts: Mapping[str, str]) -> str:
         document = DOCUMENT | yaml.safe_load(parts[""])
         contract = parse_lock(json.dumps(HEAD | {"contracts": [document]}), "new.lock").contracts[0]
-        found = changes(lock(BASE), lock(contract))
-        if broken(found):
+        differences = changes(lock(BASE), lock(contract))
+        if broken(differences):
             raised = changes(lock(BASE), lock(replace(contract, version=2)))
             assert not broken(raised), raised
             assert raised[0].what == "raised from version 1"
-        return "\n".join(map(str, found))
+        return "\n".join(map(str, differences))
 
     check_cases(Path(__file__).parent / "golden" / "changes.txt", written)
 
 
 def test_what_is_no_change() -> None:
-    """Also constants that are not a number, and another order of attributes."""
+    """NaN as a constant is the same constant, and the order of attributes does not matter."""
     assert changes(lock(BASE), lock(replace(BASE))) == ()
     assert changes(lock(BASE), lock(replace(BASE, attributes=BASE.attributes[::-1]))) == ()
     first, second = (
@@ -81,15 +81,15 @@ def test_what_is_no_change() -> None:
 
 def test_a_renamed_operand_is_a_change_where_decompositions_are_not_compared() -> None:
     renamed = replace(BASE, operands=(Operand("a"), Y, Z))
-    found = changes(lock(BASE), lock(renamed, made_with={"torch": "2.10.0", "jaxlib": "0.10.2"}))
-    assert [change.verdict for change in found] == [Effect.BROKEN, Effect.UNKNOWN]
+    diffs = changes(lock(BASE), lock(renamed, made_with={"torch": "2.10.0", "jaxlib": "0.10.2"}))
+    assert [change.verdict for change in diffs] == [Effect.BROKEN, Effect.UNKNOWN]
 
 
 def test_hashes_of_other_releases_are_not_comparable() -> None:
     changed = replace(BASE, calls=(replace(CALL, decomposition="sha256:b"),))
-    (found,) = changes(lock(BASE), lock(changed, made_with={**WITH, "torch": "2.10.0"}))
-    assert found.verdict is Effect.UNKNOWN
-    assert str(found) == (
+    (difference,) = changes(lock(BASE), lock(changed, made_with={**WITH, "torch": "2.10.0"}))
+    assert difference.verdict is Effect.UNKNOWN
+    assert str(difference) == (
         "acme: hashes of decompositions are not comparable, because they were made with torch 2.9.0"
         " and 2.10.0 (not compared)"
     )
@@ -98,8 +98,8 @@ def test_hashes_of_other_releases_are_not_comparable() -> None:
 
 
 def test_a_missing_example_is_said() -> None:
-    (found,) = changes(lock(BASE), lock(replace(BASE, calls=(), no_call="no example")))
-    assert (found.what, found.verdict) == ("decompositions: no example", Effect.UNKNOWN)
+    (difference,) = changes(lock(BASE), lock(replace(BASE, calls=(), no_call="no example")))
+    assert (difference.what, difference.verdict) == ("decompositions: no example", Effect.UNKNOWN)
 
 
 def test_entries_come_and_go() -> None:
@@ -112,8 +112,8 @@ def test_entries_come_and_go() -> None:
 
 def test_versions_side_by_side() -> None:
     second = replace(BASE, version=2, operands=(X,))
-    found = changes(lock(BASE), lock(BASE, second))
-    assert {change.verdict for change in found} == {Effect.NEW_VERSION}
+    differences = changes(lock(BASE), lock(BASE, second))
+    assert {change.verdict for change in differences} == {Effect.NEW_VERSION}
     assert changes(lock(BASE, second), lock(second, BASE)) == ()
     assert not broken(changes(lock(BASE, second), lock(second)))
 

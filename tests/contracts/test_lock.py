@@ -42,12 +42,12 @@ TEXT = lock_text(LOCK)
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "registry.lock"
     write_lock(LOCK, path)
-    found = read_lock(path)
-    assert found == LOCK
-    values = [type(a.value) for a in found.contracts[0].attributes]
+    loaded = read_lock(path)
+    assert loaded == LOCK
+    values = [type(a.value) for a in loaded.contracts[0].attributes]
     assert values == [float, float, bool, tuple]
-    assert lock_text(found) == TEXT
-    assert [each.name for each in tmp_path.iterdir()] == ["registry.lock"]
+    assert lock_text(loaded) == TEXT
+    assert [file.name for file in tmp_path.iterdir()] == ["registry.lock"]
 
 
 DAMAGED: tuple[tuple[str | bytes, str], ...] = (

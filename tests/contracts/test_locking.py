@@ -47,16 +47,16 @@ def lock(file: str) -> Lock:
 
 
 def test_the_builtin_lock_says_what_the_registry_says() -> None:
-    """Without decompositions, which `composites lock --check` compares."""
+    """The lock and the registry are equal but for decompositions (`composites lock --check`)."""
     registry = builtin_registry()
     now = Lock(registry.namespace, {}, tuple(contracts(registry)))
-    found = changes(read_lock(LOCK), now)
-    wrong = [str(c) for c in found if c.verdict is not Effect.UNKNOWN]
+    differences = changes(read_lock(LOCK), now)
+    wrong = [str(c) for c in differences if c.verdict is not Effect.UNKNOWN]
     assert not wrong, "run: composites lock registry.yaml -o registry.lock\n" + "\n".join(wrong)
 
 
 def test_every_builtin_contract_has_a_canonical_call() -> None:
-    """But for the one whose operands torch_xla cannot have."""
+    """Only the contract whose operands torch_xla cannot have lacks a call."""
     without_calls = [c.entry for c in read_lock(LOCK).contracts if not c.calls]
     assert without_calls == ["ptxla.mx_linear"]
 
@@ -85,9 +85,9 @@ def test_entries_without_an_example_say_why(write: Callable[..., str]) -> None:
         "  gone: {function: 'no_such_package:f', operands: [x]}\n"
         "  cat: {op: aten::cat, attributes: {dim: dim}, example: {tensors: []}}\n"
     )
-    found = {c.composite: c.no_call for c in lock(file).contracts}
+    reasons = {c.composite: c.no_call for c in lock(file).contracts}
     no_guess = "no call of aten::native_layer_norm is easily guessed; give one with `example`"
-    assert found == {
+    assert reasons == {
         "umbra.norm": no_guess,
         "umbra.norm_backward": no_guess,
         "umbra.act": "torch.nn:GELU.forward is a method, and its object cannot be guessed",
@@ -223,7 +223,7 @@ def test_inspect_against_a_lock(tmp_path: Path) -> None:
     file = tmp_path / "module.mlir"
     against = (str(file), "--against", str(LOCK))
 
-    def said(parts: Parts) -> str:
+    def output(parts: Parts) -> str:
         name, attributes, version = (part.strip() for part in parts.values())
         file.write_text(module(name, attributes, int(version)))
         result = invoke("inspect", *against)
@@ -234,7 +234,7 @@ def test_inspect_against_a_lock(tmp_path: Path) -> None:
         assert (row["composite"], row["version"], row["count"]) == (name, int(version), 1)
         return f"exit code {result.exit_code}: {row['reason']}\n"
 
-    check_cases(Path(__file__).parent / "golden" / "against.txt", said)
+    check_cases(Path(__file__).parent / "golden" / "against.txt", output)
 
 
 LISTS = """\
@@ -268,8 +268,8 @@ def test_calls_with_lists_against_a_lock(write: Callable[..., str], tmp_path: Pa
     made, file = tmp_path / "lists.lock", tmp_path / "module.mlir"
     write_lock(lock(write(LISTS)), made)
     for count, sizes, reason in WITH_LISTS:
-        of_sizes = f", operand_segment_sizes = {sizes}" if sizes else ""
-        text = module("umbra.add", f"{{alpha = 1.0 : f32{of_sizes}}}")
+        segment_sizes = f", operand_segment_sizes = {sizes}" if sizes else ""
+        text = module("umbra.add", f"{{alpha = 1.0 : f32{segment_sizes}}}")
         text = text.replace(" %x {", f" {', '.join(['%x'] * count)} {{").replace(
             ": (tensor<2xf32>)", f": ({', '.join(['tensor<2xf32>'] * count)})"
         )
@@ -324,12 +324,12 @@ def test_the_action_and_the_hook_compare_with_the_base_branch(
     write_lock(lock(write(GELU)), tmp_path / "umbra.lock")
     commit = "git add umbra.lock; git -c user.name=a -c user.email=a@b commit -qm first"
     run("bash", "-ec", f"git init -qb main; {commit}; git clone -q . branch", cwd=tmp_path)
-    for entries, code, said in (
+    for entries, code, message in (
         (GELU + "  erf: {op: aten::erf}\n", 0, "umbra.erf version 1: added (new version)\n"),
         ("  gelu: {op: aten::gelu}\n", 1, "attribute approximate removed (version not raised)\n"),
     ):
         write_lock(lock(write(entries)), branch / "umbra.lock")
         for parts in ((script, "umbra.lock"), ("bash", "-c", command)):
             done = run(*parts, cwd=branch, PATH=path, **variables)
-            assert (done.code, done.stdout[-len(said) :]) == (code, said), done.stderr
+            assert (done.code, done.stdout[-len(message) :]) == (code, message), done.stderr
     assert "nothing to compare" in run(script, "new.lock", cwd=branch).succeeded().stdout

@@ -120,7 +120,7 @@ def test_a_method_of_a_class_gets_the_class_that_it_is_called_with(tmp_path: Pat
 
 
 def test_a_name_that_another_module_imported_is_replaced_too() -> None:
-    """Before the function was replaced, while it is, and after another change."""
+    """The import can be before the replacement, while it lasts, or after another change."""
     scale = importlib.import_module("acme_scale").scale
     holders = [ModuleType("acme_holder"), ModuleType("unrelated_holder")]
     for holder in holders:

@@ -27,13 +27,13 @@ class Case:
 
 
 def cases() -> dict[str, Case]:
-    """By title. A part is named as in `copies of plain: one, two`."""
-    found = {}
+    """Cases by title. A part is named as in `copies of plain: one, two`."""
+    by_title = {}
     for title, parts in read_cases(FILE).items():
         name, text = list(parts.items())[-1]
         named, _, copies = name.removeprefix("copies of ").partition(": ")
-        found[title] = Case(named, frozenset(copies.split(", ")) - {"none"}, text)
-    return found
+        by_title[title] = Case(named, frozenset(copies.split(", ")) - {"none"}, text)
+    return by_title
 
 
 CASES = cases()
@@ -51,13 +51,13 @@ def packages(module_folder: Path) -> Path:
     return module_folder / "acme_models"
 
 
-def found(folder: Path, text: str, named: str, *, packages: str = "acme_models") -> set[str]:
+def find_copies(folder: Path, text: str, named: str, *, packages: str = "acme_models") -> set[str]:
     """The copies of a function of `acme_named` in a module with this text."""
     (folder / "model.py").write_text(text)
-    return found_in("acme_models.model", named, packages)
+    return find_copies_in("acme_models.model", named, packages)
 
 
-def found_in(name: str, named: str, packages: str) -> set[str]:
+def find_copies_in(name: str, named: str, packages: str) -> set[str]:
     """The copies of a function of `acme_named` in a module."""
     module = importlib.import_module(name)
     registry = parse_registry(
@@ -71,23 +71,23 @@ def found_in(name: str, named: str, packages: str) -> set[str]:
 @pytest.mark.parametrize("title", CASES)
 def test_copies_and_other_functions(packages: Path, title: str) -> None:
     case = CASES[title]
-    assert found(packages, case.text, case.named) == case.copies
+    assert find_copies(packages, case.text, case.named) == case.copies
 
 
 def test_a_module_without_such_code_imports_nothing(packages: Path) -> None:
     other = CASES["other code"]
-    assert found(packages, other.text, other.named) == set()
+    assert find_copies(packages, other.text, other.named) == set()
     assert "acme_named" not in sys.modules
 
 
 def test_only_the_named_packages_are_searched(packages: Path) -> None:
-    others, own = "[acme_model, acme, acme_models.modelling]", "[acme, acme_models.model]"
-    assert found(packages, TWO.text, TWO.named, packages=others) == set()
-    assert found(packages, TWO.text, TWO.named, packages=own) == TWO.copies
+    elsewhere, own = "[acme_model, acme, acme_models.modelling]", "[acme, acme_models.model]"
+    assert find_copies(packages, TWO.text, TWO.named, packages=elsewhere) == set()
+    assert find_copies(packages, TWO.text, TWO.named, packages=own) == TWO.copies
 
 
 def test_a_replaced_function_is_compared_as_it_was(packages: Path) -> None:
-    found(packages, CALLING.text, CALLING.named)
+    find_copies(packages, CALLING.text, CALLING.named)
     module = sys.modules["acme_models.model"]
     for name in ("half", "turned"):
         original = vars(module)[name]
@@ -98,18 +98,18 @@ def test_a_replaced_function_is_compared_as_it_was(packages: Path) -> None:
         replacement.__module__ = original.__module__
         setattr(replacement, PATCH, None)
         setattr(module, name, replacement)
-    assert found(packages, CALLING.text, CALLING.named) == CALLING.copies
+    assert find_copies(packages, CALLING.text, CALLING.named) == CALLING.copies
 
 
 def test_a_helper_that_the_program_has_replaced(packages: Path) -> None:
-    assert found(packages, CALLING.text, CALLING.named) == CALLING.copies
+    assert find_copies(packages, CALLING.text, CALLING.named) == CALLING.copies
     vars(sys.modules["acme_models.model"])["half"] = lambda x: x
-    assert found(packages, CALLING.text, CALLING.named) == set()
+    assert find_copies(packages, CALLING.text, CALLING.named) == set()
 
 
 @pytest.mark.parametrize("named", ["missing", "Norm.missing", "Norm"])
 def test_a_function_that_is_not_in_the_file_has_no_copies(packages: Path, named: str) -> None:
-    assert found(packages, TWO.text, named) == set()
+    assert find_copies(packages, TWO.text, named) == set()
 
 
 @pytest.mark.parametrize("change", ["twice", "compiled", "gone"])
@@ -122,7 +122,7 @@ def test_a_file_that_does_not_tell(packages: Path, change: str) -> None:
     else:
         file.unlink()
     importlib.invalidate_caches()
-    assert found(packages, TWO.text, "plain") == set()
+    assert find_copies(packages, TWO.text, "plain") == set()
 
 
 def test_copies_in_a_zip_archive(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_copies_in_a_zip_archive(packages: Path, monkeypatch: pytest.MonkeyPatch
         archive.writestr("acme_zipped/__init__.py", "")
         archive.writestr("acme_zipped/model.py", TWO.text)
     monkeypatch.syspath_prepend(packages / "acme.zip")
-    assert found_in("acme_zipped.model", TWO.named, "acme_zipped") == TWO.copies
+    assert find_copies_in("acme_zipped.model", TWO.named, "acme_zipped") == TWO.copies
 
 
 def test_the_order_of_entries_is_kept(packages: Path) -> None:

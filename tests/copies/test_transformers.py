@@ -55,36 +55,36 @@ def composed(entry):
 def outcome(function, target, entry, dtype):
     path = target.partition(":")[2].split(".")
     owner = vars(sys.modules[target.partition(":")[0]]).get(path[0])
-    given = arguments(entry, dtype)
+    inputs = arguments(entry, dtype)
     made = module(owner, entry, dtype) if len(path) == 2 else None
-    leaves = given + ([] if made is None else list(made.parameters()))
-    results = function(*([] if made is None else [made]), *given)
+    leaves = inputs + ([] if made is None else list(made.parameters()))
+    results = function(*([] if made is None else [made]), *inputs)
     results = results if isinstance(results, tuple) else (results,)
     sums = [r.float().square().sum() for r in results]
     gradients = torch.autograd.grad(sums, leaves, allow_unused=True)
     return [*results, *gradients]
 
-def same(one, other):
-    return len(one) == len(other) and all(
-        a is b is None or a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(one, other)
+def same(first, second):
+    return len(first) == len(second) and all(
+        a is b is None or a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(first, second)
     )
 
 def fits(copy, entry, dtype):
     function = find_function(copy)
-    found = outcome(function, copy, entry, dtype)
+    actual = outcome(function, copy, entry, dtype)
     named = [outcome(find_function(t), t, entry, dtype) for t in entry.functions]
-    if not any(same(found, other) for other in named):
+    if not any(same(actual, other) for other in named):
         return False
     if entry.adapt is None:  # the decomposition is the function's own body
         return True
-    return same(found, outcome(composed(entry), copy, entry, dtype))
+    return same(actual, outcome(composed(entry), copy, entry, dtype))
 
 search, copies = Search(entries), []
 for model in pkgutil.iter_modules(transformers.models.__path__):
-    place = f"transformers.models.{model.name}.modeling_{model.name}"
-    if find_spec(place) is not None:
+    name = f"transformers.models.{model.name}.modeling_{model.name}"
+    if find_spec(name) is not None:
         try:
-            copies += search.in_module(importlib.import_module(place))
+            copies += search.in_module(importlib.import_module(name))
         except ModuleNotFoundError:  # of a package that the model needs
             continue
 counts = dict.fromkeys((e.name for e in entries), 0)

@@ -1,4 +1,4 @@
-"""Each kernel against the decomposition that it replaces, forward and backward."""
+"""Kernels against the decompositions that they replace, forward and backward."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -29,13 +29,13 @@ def attention(*shapes: tuple[int, ...], **keywords: Any) -> Sample:
 
 
 def masked(mask: Callable[[], Tensor], **keywords: Any) -> Sample:
-    return attention(*[(2, 4, 33, 16)] * 3, others=lambda: (mask(),), **keywords)
+    return attention(*[(2, 4, 33, 16)] * 3, constants=lambda: (mask(),), **keywords)
 
 
 def loss(rows: int = 40, classes: int = 300, weighted: bool = False, **keywords: Any) -> Sample:
     sample = loss_of(rows, classes, **keywords)
     if weighted:
-        sample = replace(sample, others=lambda: (torch.randint(3, (rows,)), torch.rand(classes)))
+        sample = replace(sample, constants=lambda: (torch.randint(3, (rows,)), torch.rand(classes)))
     # In f32, without weights and smoothing, the gradient is computed from what the forward saved.
     # Otherwise its decomposition has the composite of log_softmax's.
     plain = sample.dtype == F32 and not weighted and "label_smoothing" not in keywords
@@ -53,12 +53,12 @@ def sampled(
     dtype: torch.dtype = F32,
     **keywords: Any,
 ) -> Sample:
-    """Of random points, half of which lie outside the image."""
+    """A sampling at random points, half of which lie outside the image."""
     keywords = {"align_corners": False, **keywords}
     return Sample(functional.grid_sample, [image, (*points, 2)], dtype=dtype, keywords=keywords)
 
 
-def of_points_alone(grid: Tensor, image: Tensor) -> Tensor:
+def sample_at_points(grid: Tensor, image: Tensor) -> Tensor:
     return functional.grid_sample(image, grid, align_corners=False)
 
 
@@ -92,7 +92,7 @@ def quantized(name: str, *groups: int, **keywords: Any) -> Sample:
     """Seven rows and a bias, with a weight of 5 rows and 38 columns."""
     dtype = keywords.pop("dtype", F32)
 
-    def others() -> list[Tensor]:
+    def constants() -> list[Tensor]:
         weight = torch.randint(-128, 128, (5, 38), dtype=torch.int8)
         zeros = [torch.randint(-8, 8, (5, count), dtype=torch.int8) for count in groups]
         return [torch.randn(5, *(groups or (1,))).to(dtype), weight, *zeros]
@@ -100,7 +100,7 @@ def quantized(name: str, *groups: int, **keywords: Any) -> Sample:
     def call(x: Tensor, bias: Tensor, scale: Tensor, weight: Tensor, *zeros: Tensor) -> Tensor:
         return getattr(quantized_linear, name)(x, weight, scale, *zeros, bias, **keywords)
 
-    return Sample(call, [(1, 7, 38), (5,)], others, dtype, calls=1)
+    return Sample(call, [(1, 7, 38), (5,)], constants, dtype, calls=1)
 
 
 THREE = [(2, 4, 33, 16)] * 3
@@ -116,7 +116,7 @@ SAMPLES: Mapping[str, Sample] = {
     "attention, boolean mask": masked(lambda: torch.rand(2, 1, 1, 33) < 0.6),
     "attention, triangle": attention(
         *[(2, 2, 450, 16)] * 3,
-        others=lambda: (torch.ones(1, 1, 450, 450, dtype=torch.bool).tril(),),
+        constants=lambda: (torch.ones(1, 1, 450, 450, dtype=torch.bool).tril(),),
     ),
     "attention, empty rows": masked(empty_rows),
     "attention, added mask": masked(lambda: torch.randn(2, 4, 33, 33)),
@@ -138,7 +138,7 @@ SAMPLES: Mapping[str, Sample] = {
     "attention, dropout, mask, grouped": attention(
         (2, 4, 33, 16),
         *[(2, 2, 33, 16)] * 2,
-        others=lambda: (empty_rows(),),
+        constants=lambda: (empty_rows(),),
         enable_gqa=True,
         dropout_p=0.5,
     ),
@@ -181,7 +181,7 @@ SAMPLES: Mapping[str, Sample] = {
         (2, 3, 1, 1), padding_mode="reflection", align_corners=True
     ),
     "grid sampling, image without gradient": Sample(
-        of_points_alone, [(2, 6, 7, 2)], lambda: (torch.randn(2, 5, 8, 9),)
+        sample_at_points, [(2, 6, 7, 2)], lambda: (torch.randn(2, 5, 8, 9),)
     ),
     "grid sampling, bf16": sampled(dtype=BF16),
     "max pool": Sample(
@@ -245,12 +245,12 @@ SAMPLES: Mapping[str, Sample] = {
 
 
 FAST = ("softmax",)
-"""Each kernel is compiled when it is first used, which takes seconds."""
+"""Kernels are compiled when they are first used, which takes seconds."""
 WEEKLY = ("loss, large, bf16",)
 
 
 def tier(name: str) -> Any:
-    """Weekly are a sample that takes most of a minute, and more of the same code."""
+    """Weekly runs have a sample that takes most of a minute, and more samples of the same code."""
     if name in FAST:
         return ()
     many = ("grid sampling, bi", "grid sampling, nearest", "convolution, transposed, ")

@@ -25,7 +25,7 @@ f32, i64, i1, i8 = (partial(operand, dtype=dtype) for dtype in ("float32", "int6
 
 @dataclass(frozen=True)
 class Call:
-    """One that a kernel takes, and how it is changed to one that it must not take."""
+    """A call that a kernel takes, and the change after which the kernel must not take it."""
 
     kernel: str
     operands: tuple[jax.ShapeDtypeStruct, ...]
@@ -166,15 +166,15 @@ CALLS = {
 def test_what_does_not_belong_together_is_refused() -> None:
     wrong = []
     for name, call in CALLS.items():
-        operands = [call.changed.get(number, given) for number, given in enumerate(call.operands)]
-        attributes = {key: call.changed.get(key, given) for key, given in call.attributes.items()}
+        operands = [call.changed.get(number, value) for number, value in enumerate(call.operands)]
+        attributes = {key: call.changed.get(key, value) for key, value in call.attributes.items()}
         function = partial(find_function(f"cpu_kernels.{call.kernel}"), **attributes)
-        said = "nothing"
+        message = "nothing"
         try:
             with enable_x64():
                 jax.eval_shape(function, *operands)
         except UnsupportedCallError as error:
-            said = str(error)
-        if not re.search(call.reason, said):
-            wrong.append(f"{name}: {said}")
+            message = str(error)
+        if not re.search(call.reason, message):
+            wrong.append(f"{name}: {message}")
     assert not wrong

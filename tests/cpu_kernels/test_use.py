@@ -73,13 +73,13 @@ def test_the_entry_of_convolutions_has_the_bits_of_stock(registry: Path) -> None
     arguments = ["verify", "--registry", str(registry), "--samples", "21", "--strict", "--json"]
     result = invoke(*arguments, "--dtypes", "f32,bf16")
     assert result.exit_code == 0, result.output
-    for found in json.loads(result.stdout):
-        assert (found["claimed"] > 0, found["unclaimed"], found["same_bits"]) == (True, [], True)
+    for report in json.loads(result.stdout):
+        assert (report["claimed"] > 0, report["unclaimed"], report["same_bits"]) == (True, [], True)
 
 
 @pytest.mark.slow
 def test_a_forward_alone_runs_on_kernels() -> None:
-    """Its composite lacks what a backward needs, and the kernel returns it all the same."""
+    """A composite without gradients lacks what a backward needs; the kernel returns it anyway."""
     logits, target = torch.randn(5, 30), torch.randint(30, (5,))
     step = composites.export(Calling(functional.cross_entropy), (logits, target)).compile("cpu")
     outputs, _ = step(step.init({}), logits, target)
@@ -101,14 +101,14 @@ def test_the_kernel_that_refuses_a_value_is_named_among_others() -> None:
     labels = torch.full_like(batch["labels"], 512)
     with pytest.raises(RunError, match="label 512 of row 0") as raised:
         step(step.init(model), **{**batch, "labels": labels})
-    _, told = str(raised.value).split("; the kernel that fails is ")
-    assert re.findall(r"ptxla\.\w+", told) == ["ptxla.cross_entropy_loss"]
+    _, names = str(raised.value).split("; the kernel that fails is ")
+    assert re.findall(r"ptxla\.\w+", names) == ["ptxla.cross_entropy_loss"]
 
 
 @pytest.mark.slow
 def test_an_index_out_of_range_is_an_error() -> None:
     table = torch.nn.Embedding(2048, 192)
-    table.register_forward_hook(lambda module, given, result: result.square().sum())
+    table.register_forward_hook(lambda module, inputs, result: result.square().sum())
     step = composites.export(table, (torch.tensor([1, 2]),), train=True).compile("cpu")
     with pytest.raises(RunError, match=r"index 2048 is not in 0\.\.2047"):
         step(step.init(table), torch.tensor([1, 2048]))
@@ -141,10 +141,10 @@ def library(registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """The module, with an empty cache of its own."""
     monkeypatch.setenv("CPU_KERNELS_CACHE", str(tmp_path / "cache"))
     module = importlib.import_module("cpu_kernels.library")
-    found = module._of_compiler
-    found.cache_clear()
+    cached = module._of_compiler
+    cached.cache_clear()
     yield module
-    found.cache_clear()
+    cached.cache_clear()
 
 
 SLOW_COMPILER = """#!/bin/sh

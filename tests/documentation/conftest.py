@@ -50,7 +50,7 @@ class Fence:
 def fences(page: Path, language: str | None = None) -> list[Fence]:
     """The fences of a page, of one language or of all."""
     text = page.read_text(encoding="utf-8")
-    found = [
+    blocks = [
         Fence(
             page.relative_to(ROOT).as_posix(),
             text.count("\n", 0, match.start()) + 1,
@@ -60,7 +60,7 @@ def fences(page: Path, language: str | None = None) -> list[Fence]:
         )
         for match in _FENCE.finditer(text)
     ]
-    return [fence for fence in found if language in (None, fence.language)]
+    return [fence for fence in blocks if language in (None, fence.language)]
 
 
 def plain(text: str) -> str:
@@ -159,7 +159,7 @@ def _modules_of(folder: Path) -> Iterator[None]:
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Each command of a console, with the lines of output that stand under it."""
+    """Yield each command of a console, with the lines of output that stand under it."""
     for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
         command, *shown = part.splitlines()
         yield command, [line for line in shown if line.strip() not in ("", "…")]

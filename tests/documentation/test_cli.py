@@ -20,7 +20,7 @@ from lowering.stats.data import Stats
 
 ROOT = Path(__file__).parents[2]
 NARROW = {"COLUMNS": "40"}
-"""Of a terminal. What is printed here goes to no terminal, so nothing may depend on it."""
+"""Variables of a terminal. Tests print to no terminal, so nothing may depend on them."""
 
 
 def invoke(*arguments: str, env: dict[str, str] | None = None) -> Result:
@@ -92,7 +92,7 @@ def test_mistakes_in_arguments_have_exit_code_2() -> None:
         ["verify", "--dtypes", "f99"],
         ["export", "model.py:net", "-o", "out", "--mesh", "4"],
     ]
-    codes = {" ".join(each): invoke(*each).exit_code for each in wrong}
+    codes = {" ".join(arguments): invoke(*arguments).exit_code for arguments in wrong}
     assert set(codes.values()) == {2}, codes
 
 

@@ -88,12 +88,12 @@ def test_snippets_run_and_print_what_their_comments_promise(pages: list[Path], f
 @pytest.mark.process
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_tutorial(page: str, reader: Any) -> None:
-    """From its first line to its last, in an empty folder."""
+    """The tutorial runs from its first line to its last, in an empty folder."""
     reader.follow(DOCS / page)
 
 
 def test_registries(fences: Any, reader: Any) -> None:
-    """Each YAML block is a file, or the entries of one, whose functions the page has too."""
+    """YAML blocks are files, or entries of files, whose functions the page has too."""
     checked = 0
     for page in PAGES:
         if page.name in TUTORIALS:
@@ -161,10 +161,10 @@ def test_commands_and_options_exist() -> None:
 def test_files_that_are_mentioned_exist() -> None:
     folders = "composites|lowering|tests|examples|benchmarks|docs|src|\\.ci|\\.github"
     for page in PAGES:
-        others = render_files("tinychip") if page.name == "vendor-tutorial.md" else {}
+        tutorial = render_files("tinychip") if page.name == "vendor-tutorial.md" else {}
         text = page.read_text(encoding="utf-8")
         for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
-            assert path in others or (ROOT / path).exists(), f"{page.name}: {path}"
+            assert path in tutorial or (ROOT / path).exists(), f"{page.name}: {path}"
 
 
 def test_architecture_has_every_package_and_every_module_a_head() -> None:

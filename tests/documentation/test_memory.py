@@ -34,7 +34,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 @pytest.mark.process
 def test_memory_that_is_kept_is_not_cleared_again(monkeypatch: pytest.MonkeyPatch) -> None:
     (line,) = re.findall(r"^MALLOC_.*(?= XLA_COMPOSITE_OP)", PAGE.read_text(), re.MULTILINE)
-    variables = dict(each.split("=") for each in line.split())
+    variables = dict(assignment.split("=") for assignment in line.split())
     assert len(variables) == 3
     for name in (*variables, "GLIBC_TUNABLES"):
         monkeypatch.delenv(name, raising=False)

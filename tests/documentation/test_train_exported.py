@@ -34,7 +34,7 @@ def test_losses_of_pytorch(tmp_path: Path) -> None:
     restored = copy.deepcopy(model)
     restored.load_state_dict(load_file(tmp_path / "checkpoint" / "model.safetensors"))
     with torch.no_grad():  # a key's bias has no gradient but rounding, which Adam follows
-        got, want = (each(tokens, labels).item() for each in (restored, reference))
-    assert got == pytest.approx(want, rel=1e-5)
+        actual, stock = (trained(tokens, labels).item() for trained in (restored, reference))
+    assert actual == pytest.approx(stock, rel=1e-5)
     # A second run goes on where the first one ended.
     assert example["train"](model, tmp_path, 10)[0] < losses[0]

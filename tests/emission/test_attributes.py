@@ -106,7 +106,7 @@ def test_lists_of_tensors() -> None:
 
 
 def test_keys_of_values() -> None:
-    for one, other in itertools.product(KEYS, KEYS):
-        assert (attr.key_of(one) == attr.key_of(other)) == (one is other), (one, other)
-        assert hash(attr.key_of(one)) == hash(attr.key_of(one))
+    for first, second in itertools.product(KEYS, KEYS):
+        assert (attr.key_of(first) == attr.key_of(second)) == (first is second), (first, second)
+        assert hash(attr.key_of(first)) == hash(attr.key_of(first))
     assert attr.key_of(float("nan")) == attr.key_of(float("nan"))

@@ -32,12 +32,12 @@ def _body(*rows: Row, type_: str = "f32") -> Any:
 
 def _reached(body: Any) -> list[Any]:
     by_id = {item.id: item for item in body.instructions}
-    found, pending = [], [body.root_id]
+    reached, pending = [], [body.root_id]
     while pending:
         instruction = by_id[pending.pop()]
-        found.append(instruction)
+        reached.append(instruction)
         pending.extend(instruction.operand_ids)
-    return found
+    return reached
 
 
 SCORES = (
@@ -107,7 +107,7 @@ LEFT: dict[str, tuple[Row, ...]] = {
 
 @pytest.mark.parametrize("keep_roundings", [True, False])
 def test_what_is_left_as_it_is(keep_roundings: bool) -> None:
-    """Also products that are rounded, and those with a wider result."""
+    """Products that are rounded, and those with a wider result, are left as they are, too."""
     separate = partial(separate_batch_dimensions, keep_roundings=keep_roundings)
     for rows in LEFT.values():
         stays(_body(*rows), separate)

@@ -45,9 +45,9 @@ def returning(body: Any, *results: tuple[str, list[int], tuple[int, ...]], **fie
     body.root_id = made.id
 
 
-def numbers_of(body: Any, others: list[Any], *values: np.ndarray) -> list[np.ndarray]:
+def numbers_of(body: Any, callees: list[Any], *values: np.ndarray) -> list[np.ndarray]:
     module = hlo_proto.Module(
-        name="m.1", entry_computation_id=body.id, computations=[*others, body]
+        name="m.1", entry_computation_id=body.id, computations=[*callees, body]
     )
     module.host_program_shape.CopyFrom(body.program_shape)
     insertable(module)
@@ -74,15 +74,15 @@ def test_a_batch_norm_is_expanded(opcode: str, type_: str) -> None:
         returning(body, (opcode, reads, FULL), *[(opcode, reads, FEATURES)] * 2, **fields)
         return body
 
-    given = values(*operands, type_=type_)
+    arrays = values(*operands, type_=type_)
     body = made()
     if gradient:  # as the forward gives them
-        given[2], given[3] = given[0].mean((0, 2)), given[0].var((0, 2))
+        arrays[2], arrays[3] = arrays[0].mean((0, 2)), arrays[0].var((0, 2))
     norms = expand_batch_norms(body, 2)
-    inline_calls(body, {each.id: each for each in norms})
+    inline_calls(body, {norm.id: norm for norm in norms})
     assert not {opcode, "call"} & {*opcodes(body)}
-    found, right = numbers_of(body, norms, *given), numbers_of(made(), [], *given)
-    for mine, expected in zip(found, right, strict=True):
+    actual, right = numbers_of(body, norms, *arrays), numbers_of(made(), [], *arrays)
+    for mine, expected in zip(actual, right, strict=True):
         np.testing.assert_allclose(mine, expected, rtol=2e-5, atol=2e-5)
 
 
@@ -105,14 +105,14 @@ def merge(body: Any) -> None:
     merge_sums(body, {7: adding()})
 
 
-def summing(*others: tuple[str, list[int]], over: Sequence[int] = (1,)) -> Any:
+def summing(*instructions: tuple[str, list[int]], over: Sequence[int] = (1,)) -> Any:
     """Sums of both operands over the last dimension, or over others, between other operations."""
     body = entry((4, 5), (4, 5))
     zero = hlo_proto.literal(np.zeros((), np.float32), shape(()))
     add(body, "constant", (), (), literal=zero)
-    left = tuple(size for place, size in enumerate((4, 5)) if place not in over)
+    left = tuple(size for dimension, size in enumerate((4, 5)) if dimension not in over)
     results = []
-    for number, (opcode, operands) in enumerate(others, 4):
+    for number, (opcode, operands) in enumerate(instructions, 4):
         fields: dict[str, Any] = {}
         if opcode == "reduce":
             fields = {"dimensions": over, "called_computation_ids": [7]}
@@ -143,8 +143,8 @@ def test_equal_sums_are_one_without_a_copy() -> None:
     joined = next(item for item in body.instructions if item.opcode == "concatenate")
     assert list(joined.shape.dimensions) == [2, 4, 5]
     x, y = values((4, 5), (4, 5))
-    found = numbers_of(body, [adding()], x, y)
-    np.testing.assert_allclose(found, [summed.sum(1) for summed in (x, x, y, x)], rtol=1e-5)
+    sums = numbers_of(body, [adding()], x, y)
+    np.testing.assert_allclose(sums, [summed.sum(1) for summed in (x, x, y, x)], rtol=1e-5)
 
     body = summing(("reduce", [1, 3]), ("reduce", [1, 3]))
     merge(body)
@@ -157,8 +157,8 @@ def test_sums_of_all_numbers_stay() -> None:
     body = summing(*[("reduce", [1, 3]), ("reduce", [2, 3])], over=[0, 1])
     stays(body, merge)
     x, y = values((4, 5), (4, 5))
-    found = numbers_of(body, [adding()], x, y)
-    np.testing.assert_allclose(found, [x.sum(), y.sum()], rtol=1e-5)
+    sums = numbers_of(body, [adding()], x, y)
+    np.testing.assert_allclose(sums, [x.sum(), y.sum()], rtol=1e-5)
 
 
 def test_sums_that_depend_on_each_other_stay() -> None:
@@ -167,7 +167,7 @@ def test_sums_that_depend_on_each_other_stay() -> None:
 
 
 def test_two_groups_make_no_cycle() -> None:
-    """Each of two sums depends on one of two others: all four in two pairs, or in one."""
+    """Two sums that depend on one of two others become two pairs, or one."""
     body = summing(
         ("reduce", [1, 3]), ("broadcast", [4]), ("add", [5, 2]), ("reduce", [6, 3]),
         ("reduce", [2, 3]), ("broadcast", [8]), ("add", [9, 1]), ("reduce", [10, 3]),
@@ -175,7 +175,7 @@ def test_two_groups_make_no_cycle() -> None:
     merge(body)
     assert opcodes(body).count("reduce") == 2
     x, y = values((4, 5), (4, 5))
-    found = numbers_of(body, [adding()], x, y)
+    sums = numbers_of(body, [adding()], x, y)
     first, second = x.sum(1), y.sum(1)
     right = [first, (first[:, None] + y).sum(1), second, (second[:, None] + x).sum(1)]
-    np.testing.assert_allclose(found, right, rtol=1e-5)
+    np.testing.assert_allclose(sums, right, rtol=1e-5)

@@ -48,7 +48,7 @@ def hlo(lines: str, x: Any = X) -> Any:
     body = hlo_proto.entry_computation(module)
     root = next(item for item in body.instructions if item.id == body.root_id)
     if root.opcode != "tuple":  # decompositions return one
-        free = 1 + max(item.id for found in module.computations for item in found.instructions)
+        free = 1 + max(item.id for part in module.computations for item in part.instructions)
         shape = hlo_proto.Shape(element_type=hlo_proto.TUPLE, tuple_shapes=[root.shape])
         body.instructions.add(opcode="tuple", id=free, operand_ids=[root.id], shape=shape)
         body.root_id = free
@@ -66,7 +66,7 @@ def emitted(lines: str, x: Any = X) -> CompositeHlo:
 def body(composite: CompositeHlo) -> Any:
     """The computation of the decomposition."""
     module = hlo_proto.Module.FromString(composite.module)
-    return next(found for found in module.computations if found.name == "acme.op.impl.1")
+    return next(part for part in module.computations if part.name == "acme.op.impl.1")
 
 
 def left_of(composite: CompositeHlo) -> str:
@@ -74,11 +74,11 @@ def left_of(composite: CompositeHlo) -> str:
 
 
 def gives_the_same(lines: str, x: Any = X) -> CompositeHlo:
-    found = emitted(lines, x)
-    mine = results_of(hlo_proto.Module.FromString(found.module), x)
+    simplified = emitted(lines, x)
+    mine = results_of(hlo_proto.Module.FromString(simplified.module), x)
     expected = results_of(hlo(lines, x), x)
     assert [result.tobytes() for result in mine] == [result.tobytes() for result in expected]
-    return found
+    return simplified
 
 
 CASES = read_cases(GOLDEN / "simplified.txt")
@@ -129,8 +129,8 @@ def test_what_is_not_copied_is_not_simplified() -> None:
     lines = f"dead = f32[3,4] negate(x)\n{PRODUCT}"
     decomposition = DecompositionHlo(hlo(lines).SerializeToString(), (0,))
     types = [TensorType("f32", X.shape)]
-    found = emit_composite("acme.op", 1, {}, types, decomposition, is_partitioned=True)
-    assert left_of(found) == "broadcast constant multiply parameter tanh"
+    composite = emit_composite("acme.op", 1, {}, types, decomposition, is_partitioned=True)
+    assert left_of(composite) == "broadcast constant multiply parameter tanh"
 
 
 def ordered(made: Any) -> None:
@@ -155,38 +155,38 @@ def test_what_is_said_beside_the_values_is_kept(mark: Any) -> None:
     stays(made, simplify)
 
 
-def callees(found: CompositeHlo) -> int:
-    """The number of computations besides the decomposition's and the one that calls it."""
-    return len(hlo_proto.Module.FromString(found.module).computations) - 2
+def callees(composite: CompositeHlo) -> int:
+    """The number of computations besides the decomposition's and its caller."""
+    return len(hlo_proto.Module.FromString(composite.module).computations) - 2
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "count"), [("sum", "again", 1), ("sum", "sum", 1), ("sum", "most", 2)]
+    ("first", "second", "count"), [("sum", "again", 1), ("sum", "sum", 1), ("sum", "most", 2)]
 )
-def test_equal_reductions_share_a_computation(one: str, other: str, count: int) -> None:
-    found = gives_the_same(f"""zero = f32[] constant(0)
-                               a = f32[4] reduce(x, zero), dimensions={{0}}, to_apply={one}
-                               b = f32[3] reduce(x, zero), dimensions={{1}}, to_apply={other}
+def test_equal_reductions_share_a_computation(first: str, second: str, count: int) -> None:
+    composite = gives_the_same(f"""zero = f32[] constant(0)
+                               a = f32[4] reduce(x, zero), dimensions={{0}}, to_apply={first}
+                               b = f32[3] reduce(x, zero), dimensions={{1}}, to_apply={second}
                                ROOT y = (f32[4], f32[3]) tuple(a, b)""")
-    assert callees(found) == count
+    assert callees(composite) == count
 
 
 def test_sorts_in_two_directions_share_no_computation() -> None:
-    found = gives_the_same("""a = f32[3,4] sort(x), dimensions={1}, to_apply=rises
+    composite = gives_the_same("""a = f32[3,4] sort(x), dimensions={1}, to_apply=rises
                               b = f32[3,4] sort(x), dimensions={1}, to_apply=falls
                               c = f32[3,4] sort(x), dimensions={0}, to_apply=rises
                               ROOT y = (f32[3,4], f32[3,4], f32[3,4]) tuple(a, b, c)""")
-    assert callees(found) == 2
+    assert callees(composite) == 2
 
 
 def test_calls_share_no_computation() -> None:
-    one, twin, *_ = hlo(PRODUCT).computations
+    first, twin, *_ = hlo(PRODUCT).computations
     caller = hlo_proto.Computation(name="calls.1", id=1001, root_id=1)
-    for place, called in enumerate((one, twin)):
-        caller.instructions.add(opcode="call", id=1 + place, called_computation_ids=[called.id])
-    share_equal([one, twin, caller])
+    for index, called in enumerate((first, twin)):
+        caller.instructions.add(opcode="call", id=1 + index, called_computation_ids=[called.id])
+    share_equal([first, twin, caller])
     called = [list(item.called_computation_ids) for item in caller.instructions]
-    assert called == [[one.id], [twin.id]]
+    assert called == [[first.id], [twin.id]]
 
 
 def test_fields_with_default_values_are_not_emitted() -> None:

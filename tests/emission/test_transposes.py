@@ -14,8 +14,8 @@ def product(order: list[int], batch: int) -> Any:
     dimension behind them of what the transpose gives."""
     leading = (2, 3)[:batch]
     y = (*leading, 5, 4)
-    x = (*leading, 7, tuple(y[place] for place in order)[batch])
-    turned = [y[place] for place in order]
+    x = (*leading, 7, tuple(y[dimension] for dimension in order)[batch])
+    turned = [y[dimension] for dimension in order]
     body = hlo_proto.Computation(id=1)
     add(body, "parameter", (), x)
     add(body, "parameter", (), y)
@@ -38,11 +38,11 @@ def test_a_matrix_is_read_as_it_is_given(batch: int) -> None:
     assert list(dot.dot_dimension_numbers.rhs_contracting_dimensions) == [batch + 1]
     assert list(dot.dot_dimension_numbers.lhs_contracting_dimensions) == [batch + 1]
     # What is multiplied has the same size on both sides, as before.
-    x, y = (body.instructions[place].shape.dimensions for place in (0, 1))
+    x, y = (body.instructions[index].shape.dimensions for index in (0, 1))
     assert x[batch + 1] == y[batch + 1]
 
 
 def test_other_transposes_stay() -> None:
-    """Of batches, of batches and rows, and of all dimensions."""
+    """Transposes of batches, of batches and rows, and of all dimensions stay."""
     for order, batch in (([1, 0, 2, 3], 2), ([0, 2, 1, 3], 2), ([2, 0, 1], 1)):
         stays(product(order, batch), fold_transposes)

@@ -15,7 +15,7 @@ from lowering import activation
     params=["conv_net", "vit", *(pytest.param(n, marks=pytest.mark.slow) for n in ("bert", "gpt2"))]
 )
 def model(request: pytest.FixtureRequest) -> Example:
-    """Each of the example models."""
+    """An example model."""
     return load_example(request.param)
 
 

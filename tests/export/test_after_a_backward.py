@@ -21,9 +21,9 @@ module(x).backward()
 EXPORT = """
 import composites
 program = composites.export(module, (x,), train=True)
-found = program.run({**program.module_weights(module), "arg:0": x.numpy()})
+results = program.run({**program.module_weights(module), "arg:0": x.numpy()})
 for name, parameter in module.named_parameters():
-    torch.testing.assert_close(torch.tensor(found[f"grad:{name}"]), parameter.grad)
+    torch.testing.assert_close(torch.tensor(results[f"grad:{name}"]), parameter.grad)
 print(program.composites["ptxla.silu_backward"])
 """
 

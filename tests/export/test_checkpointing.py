@@ -25,7 +25,7 @@ if find_spec("torch_xla") is not None:
 
 
 def scaled(x: torch.Tensor) -> torch.Tensor:
-    """Draws random numbers that are no composite."""
+    """Draws random numbers that are not a composite."""
     return x * torch.rand_like(x)
 
 

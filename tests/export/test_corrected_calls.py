@@ -65,7 +65,7 @@ SCALARS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "index_select": lambda x: x.index_select(0, torch.zeros_like(x).long().reshape(1)),
     "scatter": lambda x: torch.zeros_like(x).scatter(0, torch.zeros_like(x).long(), x),
 }
-"""With a dimension, of a tensor that has none. The rules of JAX without torch_xla refuse most."""
+"""Calls with a dimension, on a tensor without one. Most are refused where torch_xla is missing."""
 LIVE = find_spec("torch_xla") is not None
 
 
@@ -92,7 +92,7 @@ class Differentiated(torch.nn.Module):
 
 @pytest.mark.parametrize("ops", [[], None], ids=["stock", "composites"])
 def test_gradients_are_those_of_pytorch(ops: Any) -> None:
-    """Of tensors without dimensions, and of batch norm in evaluation."""
+    """Gradients are PyTorch's for tensors without dimensions, and for batch norm in evaluation."""
     module, x = Differentiated(), torch.linspace(-1, 1, 24).reshape(2, 3, 4).sin()
     loss = module(x)
     loss.backward()
@@ -108,7 +108,7 @@ def test_gradients_are_those_of_pytorch(ops: Any) -> None:
 
 @pytest.mark.parametrize("ops", [[], None, "inside"], ids=["stock", "composites", "inside"])
 def test_results_are_those_of_pytorch(ops: Any) -> None:
-    """Of all calls in one program, in no composite or each on its own in one."""
+    """All calls of one program have PyTorch's results, also with a composite for each call."""
     calls = [*CALLS.values()]
     if ops == "inside":
         calls = [composites.composite(f"acme.call_{n}")(call) for n, call in enumerate(calls)]
@@ -120,8 +120,8 @@ def test_results_are_those_of_pytorch(ops: Any) -> None:
     results = program.run(X.numpy())
     wrong = []
     for number, (name, call) in enumerate(CALLS.items()):
-        expected, found = call(X).numpy(), np.asarray(results[f"out:{number}"])
-        same = (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        if not same or not np.allclose(found, expected, rtol=1e-6, atol=0):
-            wrong.append((name, found, expected))
+        expected, actual = call(X).numpy(), np.asarray(results[f"out:{number}"])
+        same = (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+        if not same or not np.allclose(actual, expected, rtol=1e-6, atol=0):
+            wrong.append((name, actual, expected))
     assert not wrong

@@ -41,10 +41,10 @@ def test_what_a_target_refuses_has_its_line(train: bool) -> None:
         (gelu_in_f64, "multiply of f64", "ptxla::gelu", "gelu(x.double())"),
     ):
         export = partial(composites.export, CallingWithWeight(function), (), train=train)
-        said = refused(partial(export, target="litert"), RefusedOperationError)
-        assert f"does not take stablehlo.{operation}, " in said
-        file, line = re.findall(r", at (\S+):(\d+);", said)[0]
-        assert f", from {operator}, at {file}" in said
+        message = refused(partial(export, target="litert"), RefusedOperationError)
+        assert f"does not take stablehlo.{operation}, " in message
+        file, line = re.findall(r", at (\S+):(\d+);", message)[0]
+        assert f", from {operator}, at {file}" in message
         assert Path(file) == Path(__file__)
         assert text in Path(file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
 
@@ -89,11 +89,11 @@ LAYOUTS: tuple[tuple[Callable[[], torch.Tensor], str], ...] = (
 def test_sparse_and_nested_inputs(x: torch.Tensor) -> None:
     for make, advice in LAYOUTS:
         module, tensor = Computed(lambda self, x: self.linear(x)), make()
-        said = refused(partial(composites.export, module, (tensor,)))
-        assert said == f"arg:0 cannot be an input: it {advice}"
+        message = refused(partial(composites.export, module, (tensor,)))
+        assert message == f"arg:0 cannot be an input: it {advice}"
         module = Computed(lambda self, x: self.linear(x), mask=torch.nn.Parameter(tensor, False))
-        said = refused(partial(composites.export, module, (x,)))
-        assert said == f"param:mask cannot be an input: it {advice}"
+        message = refused(partial(composites.export, module, (x,)))
+        assert message == f"param:mask cannot be an input: it {advice}"
     assert "it has no shape yet" in refused(lambda: composites.export(torch.nn.LazyLinear(2), (x,)))
 
 
@@ -104,41 +104,41 @@ def test_sparse_and_nested_tensors_inside(x: torch.Tensor) -> None:
         (lambda self, x: eye.to(x.device) @ x, "make it dense with .to_dense()"),
         (lambda self, x: torch.nested.as_nested_tensor([x, x]), "to_padded_tensor|no rule in JAX"),
     ):
-        said = refused(partial(composites.export, Computed(function), (x,)))
-        assert said.startswith(f"{__file__}:")
-        assert re.search(advice, said)
+        message = refused(partial(composites.export, Computed(function), (x,)))
+        assert message.startswith(f"{__file__}:")
+        assert re.search(advice, message)
 
 
 class Counting(torch.optim.Optimizer):
     """Counts its steps as a Python number: for each parameter, for each group, or once."""
 
-    def __init__(self, parameters: Any, place: str) -> None:
+    def __init__(self, parameters: Any, holder: str) -> None:
         super().__init__(parameters, {})
-        self.place, self.steps = place, 0
+        self.holder, self.steps = holder, 0
         self.param_groups[0]["steps"] = 0
 
     def step(self, closure: Any = None) -> Any:
         for parameter in self.param_groups[0]["params"]:
             count = self.state.get(parameter, {}).get("steps", 0)
             self.state[parameter] = {
-                "best": float("nan"), "steps": count + 1 if self.place == "state" else 0
+                "best": float("nan"), "steps": count + 1 if self.holder == "state" else 0
             }  # fmt: skip
             parameter.sub_(parameter.grad)
-        self.param_groups[0]["steps"] += self.place == "group"
-        self.steps += self.place == "optimizer"
+        self.param_groups[0]["steps"] += self.holder == "group"
+        self.steps += self.holder == "optimizer"
 
 
 def test_an_optimizer_that_counts_in_python(x: torch.Tensor) -> None:
     module = Computed(lambda self, x: self.linear(x).sum())
-    for place, what in (
+    for holder, what in (
         ("state", "'steps' of linear.weight"),
         ("group", "'steps' of group 0"),
         ("optimizer", "'steps' of itself"),
     ):
-        optimizer = partial(Counting, place=place)
-        said = refused(partial(composites.export, module, (x,), optimizer=optimizer))
-        assert said.startswith(f"Counting changes {what}, a Python number, in each step, but")
-    program = composites.export(module, (x,), optimizer=partial(Counting, place="nowhere"))
+        optimizer = partial(Counting, holder=holder)
+        message = refused(partial(composites.export, module, (x,), optimizer=optimizer))
+        assert message.startswith(f"Counting changes {what}, a Python number, in each step, but")
+    program = composites.export(module, (x,), optimizer=partial(Counting, holder="nowhere"))
     assert "param:linear.weight" in [value.name for value in program.outputs]
 
 
@@ -154,8 +154,8 @@ def takes_an_item(module: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 def has_a_size_that_depends_on_values(module: Any, x: torch.Tensor) -> torch.Tensor:
-    found = x.nonzero()
-    return module.linear(x).sum() + found.sum()
+    indices = x.nonzero()
+    return module.linear(x).sum() + indices.sum()
 
 
 @pytest.mark.parametrize("function", [branches, takes_an_item, has_a_size_that_depends_on_values])
@@ -252,7 +252,7 @@ OPTIMIZERS: tuple[tuple[Any, str], ...] = (
 
 def test_what_makes_no_optimizer() -> None:
     module = torch.nn.Linear(3, 1)
-    module.register_forward_hook(lambda *given: given[-1].sum())
+    module.register_forward_hook(lambda *arguments: arguments[-1].sum())
     for optimizer, message in OPTIMIZERS:
         call = partial(composites.export, module, (torch.ones(1, 3),), optimizer=optimizer)
         assert message in refused(call)
@@ -274,8 +274,8 @@ def test_other_arguments_by_mistake() -> None:
         (module, (x,), {"ops": "gelu"}, "ops must be a list of names; write ops=['gelu']"),
         (module, (x,), {"passes": ["clean"]}, "such as lowering.stablehlo.clean, not 'clean'"),
     )
-    for given, arguments, options, message in wrong:
-        assert message in refused(partial(composites.export, given, arguments, **options))
-    said = refused(lambda: composites.export(module, (x,), ops=["gelo"]), AllowlistError)
-    assert said.startswith("there is no composite 'gelo'; did you mean 'gelu'?; ")
+    for model, arguments, options, message in wrong:
+        assert message in refused(partial(composites.export, model, arguments, **options))
+    error = refused(lambda: composites.export(module, (x,), ops=["gelo"]), AllowlistError)
+    assert error.startswith("there is no composite 'gelo'; did you mean 'gelu'?; ")
     assert composites.active() == ()

@@ -100,7 +100,7 @@ def test_an_export_that_fails_writes_nothing(file: Path, tmp_path: Path) -> None
 
 
 def test_a_file_does_not_take_the_place_of_another_module(tmp_path: Path) -> None:
-    """It can have dataclasses, which look for their module."""
+    """The file can have dataclasses, which look for their module."""
     import json
 
     file = tmp_path / "json.py"

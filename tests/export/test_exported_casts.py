@@ -82,8 +82,8 @@ def carried(operation: IrOperation) -> list[IrValue]:
     """The operands whose elements an operation gives, cast or not."""
     if operation.name == CONVERT:
         return list(operation.operands)
-    places = data_operands(operation) if operation.name in DATA_MOVEMENT else []
-    return [operation.operands[index] for index in places]
+    indices = data_operands(operation) if operation.name in DATA_MOVEMENT else []
+    return [operation.operands[index] for index in indices]
 
 
 def in_bfloat16(product: IrOperation) -> bool:
@@ -111,10 +111,10 @@ def test_numbers_stay_within_the_rounding_of_bfloat16() -> None:
     module, args = made()
     plain, lowered = exported(), exported(*PASSES)
     values = plain.module_weights(module) | {f"arg:{i}": arg for i, arg in enumerate(args)}
-    want, got = plain.run(values), lowered.run(values)
-    assert want.keys() == got.keys()
-    for output, expected in want.items():
-        assert got[output].dtype == expected.dtype
-        one, other = got[output].astype(np.float64), expected.astype(np.float64)
+    plain_results, results = plain.run(values), lowered.run(values)
+    assert plain_results.keys() == results.keys()
+    for output, expected in plain_results.items():
+        assert results[output].dtype == expected.dtype
+        actual, reference = results[output].astype(np.float64), expected.astype(np.float64)
         # XLA leaves out roundings of its own choice in both, so some bits of bfloat16 differ.
-        np.testing.assert_allclose(one, other, rtol=0, atol=2**-6 * np.abs(other).max())
+        np.testing.assert_allclose(actual, reference, rtol=0, atol=2**-6 * np.abs(reference).max())

@@ -53,7 +53,7 @@ CASES += [("LlamaForCausalLM", "i8"), ("MistralForCausalLM", "ring")]
 
 @variants(("name", "cache"), CASES, fast=2)
 def test_tokens_are_those_of_generate(name: str, cache: str, tmp_path: Path) -> None:
-    """After a prompt of the export's length, and after one whose last tokens `decode` reads."""
+    """Prompts have the length of the export, or more tokens, the last of which `decode` reads."""
     model = made(name, **MODELS[name])
     floats = model(PROMPT).logits[:, -1]
     reference = transformers.StaticCache(config=model.config, max_cache_len=20)
@@ -71,7 +71,7 @@ def test_tokens_are_those_of_generate(name: str, cache: str, tmp_path: Path) -> 
     target = "litert" if cache == "ring" else None
     exported = composites.export(model, (PROMPT,), call, decode=True, target=target)
     assert not [name for name, _ in model.named_modules() if name.startswith("cache")]
-    for _ in range(2):  # the second one takes the place of the first
+    for _ in range(2):  # the second one replaces the first
         exported.save(tmp_path / "saved", weights=exported.prefill.module_weights(model))
     programs = GenerationPrograms.load(tmp_path / "saved")
     scales = ("key_scales", "value_scales") if cache == "i8" else ()

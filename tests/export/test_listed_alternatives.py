@@ -29,10 +29,10 @@ class Function(torch.nn.Module):
         self.function = function
         self.weights = torch.nn.ParameterList(parameters)
 
-    def forward(self, *others: Tensor) -> Tensor:
+    def forward(self, *operands: Tensor) -> Tensor:
         # By one, so that a gradient of each is a result of the operator's backward.
-        found = self.function(*(weight * 1.0 for weight in self.weights), *others)
-        return (found * (found.detach().cos() + 2)).sum()
+        result = self.function(*(weight * 1.0 for weight in self.weights), *operands)
+        return (result * (result.detach().cos() + 2)).sum()
 
 
 def floats(*shape: int) -> Tensor:
@@ -88,7 +88,7 @@ CASES: dict[str, Case] = {
     ),
     "top k": (lambda x: x.topk(2).values, [floats(300, 64)], [], {"topk": "topk=maxima"}),
     "embedding": (
-        lambda weight, places: functional.embedding(places, weight),
+        lambda weight, indices: functional.embedding(indices, weight),
         [floats(4096, 256)],
         [classes(64, 4096)],
         {"embedding_dense_backward": "embedding_dense_backward=gathered"},
@@ -100,28 +100,28 @@ FAST = ("bilinear", "max pool", "top k", "embedding")
 
 
 def export(case: str, **options: Any) -> tuple[Program, Function, list[Tensor]]:
-    function, weights, others, _ = CASES[case]
+    function, weights, operands, _ = CASES[case]
     module = Function(function, weights)
-    return composites.export(module, tuple(others), train=True, **options), module, others
+    return composites.export(module, tuple(operands), train=True, **options), module, operands
 
 
-def run(program: Program, kernels: Any, module: Function, others: list[Tensor]) -> Any:
+def run(program: Program, kernels: Any, module: Function, operands: list[Tensor]) -> Any:
     step = program.compile("cpu", kernels)
-    outputs, _ = step(step.init(module), *others)
+    outputs, _ = step(step.init(module), *operands)
     return outputs, {use.composite: use for use in step.kernels}
 
 
 @pytest.mark.filterwarnings("error:Explicitly requested dtype")
 @variants("case", CASES, fast=FAST)
 def test_auto_takes_alternatives_with_the_same_numbers(case: str) -> None:
-    program, module, others = export(case)
-    outputs, uses = run(program, "auto", module, others)
+    program, module, operands = export(case)
+    outputs, uses = run(program, "auto", module, operands)
     for name, alternative in CASES[case][3].items():
         use = uses[f"ptxla.{name}"]
         assert use.alternative == (alternative and f"ptxla.{alternative}"), use.reason
         assert use.kernel is None
         assert str(use.reason).startswith(UNLISTED)
-    plain, unused = run(program, None, module, others)
+    plain, unused = run(program, None, module, operands)
     assert {use.alternative for use in unused.values()} == {None}
     for name, expected in plain.items():
         scale = np.abs(expected).max()
@@ -172,8 +172,8 @@ REFUSALS: dict[str, tuple[Callable[..., Any], list[Tensor], list[Tensor], dict[s
 
 
 def test_why_a_call_keeps_its_decomposition() -> None:
-    for function, weights, others, reasons in REFUSALS.values():
-        program = composites.export(Function(function, weights), tuple(others), train=True)
+    for function, weights, operands, reasons in REFUSALS.values():
+        program = composites.export(Function(function, weights), tuple(operands), train=True)
         uses = {use.composite: use for use in program.with_kernels("cpu").kernels}
         for name, reason in reasons.items():
             use = uses[f"ptxla.{name}"]
@@ -193,13 +193,13 @@ def test_a_program_keeps_the_decompositions_it_was_exported_with(
 ) -> None:
     program, _, _ = export("bilinear", decompositions=chosen)
     program.save(tmp_path / "program")
-    for each in (program, Program.load(tmp_path / "program")):
-        assert each.keeps_decompositions
-        assert alternatives(each.with_kernels("cpu").kernels) == {None}
+    for exported in (program, Program.load(tmp_path / "program")):
+        assert exported.keeps_decompositions
+        assert alternatives(exported.with_kernels("cpu").kernels) == {None}
 
 
 def test_the_choice_of_the_process_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the environment, and of a block."""
+    """The choice of the environment counts, and so does the choice of a block."""
     model, x = torch.nn.Upsample(scale_factor=2, mode="bilinear"), torch.ones(1, 1, 4, 4)
     assert not composites.export(model, (x,)).keeps_decompositions
     for choice in ("fast", "stock"):
@@ -251,7 +251,7 @@ def further(self, dim, half_to_float=False, *, more):
 def renamed(x, axis=-1, half=False):
     return jax.nn.softmax(x, axis=axis)
 
-def of_x(x, dim, half_to_float=False):
+def double_x(x, dim, half_to_float=False):
     return jax.nn.softmax(x, axis=dim)
 """
 
@@ -274,14 +274,14 @@ def test_kernels_come_first_unless_their_priority_is_negative(
     priority: int, takes_kernel: bool, registry: Any
 ) -> None:
     module = registry(KERNEL.replace("PRIORITY", str(priority)))
-    program, model, others = export("bilinear")
-    outputs, uses = run(program, "auto", model, others)
+    program, model, inputs = export("bilinear")
+    outputs, uses = run(program, "auto", model, inputs)
     use = uses["ptxla.upsample_bilinear2d"]
     kernel = f"{module}:bilinear"
     alternative = "ptxla.upsample_bilinear2d=by_axis"
     expected = (kernel, None) if takes_kernel else (None, alternative)
     assert (use.kernel, use.alternative, use.reason) == (*expected, None)
-    np.testing.assert_allclose(outputs["loss"], run(program, None, model, others)[0]["loss"], 1e-5)
+    np.testing.assert_allclose(outputs["loss"], run(program, None, model, inputs)[0]["loss"], 1e-5)
 
 
 def test_a_kernel_behind_alternatives_takes_what_they_leave(registry: Any) -> None:
@@ -321,16 +321,16 @@ def test_a_file_adds_alternatives_to_entries_of_others(registry: Any) -> None:
 
 
 def test_why_an_alternative_is_not_taken(listed: Callable[[str, str], tuple[Path, str]]) -> None:
-    def said(parts: Parts) -> str:
+    def reasons(parts: Parts) -> str:
         path, _ = listed(FUNCTIONS, f"kernels:\n  {parts['']}")
         return answer(lambda: softmax().with_kernels("cpu").kernels, path.parent)
 
-    check_cases(Path(__file__).parent / "golden" / "listed_alternatives.txt", said)
+    check_cases(Path(__file__).parent / "golden" / "listed_alternatives.txt", reasons)
 
 
 @pytest.mark.slow
 def test_auto_takes_what_is_faster_on_the_platform() -> None:
-    """Without a GPU: the programs with what `auto` takes, lowered for one."""
+    """Programs with the choices of `auto` are only lowered where the machine has no GPU."""
 
     def call(query: Tensor, x: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
         attended = attend(query, query, query, is_causal=True)

@@ -66,7 +66,7 @@ def listing(listed: Callable[[str, str], tuple[Path, str]]) -> Callable[[str], P
     return lambda kernels: listed(KERNELS, f"kernels:\n{kernels}")[0]
 
 
-def found(program: Program, kernels: Any = "auto") -> dict[str, tuple[str, str]]:
+def choices(program: Program, kernels: Any = "auto") -> dict[str, tuple[str, str]]:
     step = program.compile("cpu", kernels)
     outputs, _ = step(step.init({}), X)
     np.testing.assert_allclose(outputs["out:0"], MODEL(X).numpy(), atol=1e-6)
@@ -74,7 +74,7 @@ def found(program: Program, kernels: Any = "auto") -> dict[str, tuple[str, str]]
 
 
 def _plain(text: str | None) -> str:
-    """Without the name of the kernels' module, which each test has of its own."""
+    """Remove the name of the kernels' module, which is another one in each test."""
     return re.sub(r"listed_\d+:", "", text or "")
 
 
@@ -90,13 +90,13 @@ def test_a_listed_kernel_takes_its_calls(program: Program, listing: Any) -> None
     cuda:
       - {target: acme_softmax}
 """)
-    assert found(program) == {
+    assert choices(program) == {
         "ptxla.gelu": ("gelu", ""),
         "ptxla.softmax": ("", "softmax: needs three dimensions"),
     }
     reason = "none of the kernels that were named is listed for it"
-    assert found(program, ["ptxla.g*"])["ptxla.softmax"] == ("", reason)
-    assert not found(program, None)["ptxla.gelu"][0]
+    assert choices(program, ["ptxla.g*"])["ptxla.softmax"] == ("", reason)
+    assert not choices(program, None)["ptxla.gelu"][0]
     with pytest.raises(ProgramError, match=r"for 'ptxla\.gell'; did you mean 'ptxla\.gelu'"):
         program.compile("cpu", ["ptxla.gell"])
     with pytest.raises(ProgramError, match="ignored is for passed kernels"):
@@ -106,15 +106,15 @@ def test_a_listed_kernel_takes_its_calls(program: Program, listing: Any) -> None
 def test_why_a_kernel_is_not_taken(program: Program, listing: Any) -> None:
     """The function is not even imported where a condition does not hold."""
 
-    def said(parts: Parts) -> str:
+    def reasons(parts: Parts) -> str:
         path = listing("".join(f"  {line}\n" for line in parts[""].splitlines()))
         return answer(lambda: program.compile("cpu").kernels, path.parent)
 
-    check_cases(GOLDEN / "listed_kernels.txt", said)
+    check_cases(GOLDEN / "listed_kernels.txt", reasons)
 
 
 def test_priority(program: Program, listing: Any) -> None:
-    """The next one is asked where the first does not take a call. Reasons come in their order."""
+    """The next kernel is asked where one does not take a call. Reasons are in the same order."""
     listing("""
   ptxla.gelu:
     cpu:
@@ -123,7 +123,7 @@ def test_priority(program: Program, listing: Any) -> None:
       - {function: MODULE:zeros, priority: 2, when: {rank: 3}}
   ptxla.softmax@1: {cpu: [{function: MODULE:softmax, priority: 1}, {target: nobody, version: 7}]}
 """)
-    assert found(program) == {
+    assert choices(program) == {
         "ptxla.gelu": ("gelu", "zeros: takes rank 3, not 2"),
         "ptxla.softmax": ("", "softmax: needs three dimensions; nobody: is for version 7"),
     }

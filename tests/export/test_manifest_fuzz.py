@@ -27,12 +27,12 @@ SIMPLE = (
         ["f32", "f64", "arg:0", "out:0", "param:linear.bias", "ptxla.gelu", "\ud800", 0, 1, 2]
     )
 )
-Place = tuple[Any, ...]
+KeyPath = tuple[Any, ...]
 TYPES = ["tensor<4x4xf32>", "tensor<4xf32>", "tensor<f32>", "tensor<2x4xf32>"]
-"""Of the inputs of the program below: a weight, a bias, a count and an argument."""
+"""Types of the inputs of the program below: a weight, a bias, a count and an argument."""
 
 
-def places(document: Any, at: Place = ()) -> Iterator[Place]:
+def key_paths(document: Any, at: KeyPath = ()) -> Iterator[KeyPath]:
     """The keys and indices that lead to each value of a document."""
     yield at
     items: Any = ()
@@ -41,21 +41,21 @@ def places(document: Any, at: Place = ()) -> Iterator[Place]:
     elif isinstance(document, list):
         items = enumerate(document)
     for key, value in items:
-        yield from places(value, (*at, key))
+        yield from key_paths(value, (*at, key))
 
 
-def changed(document: Any, place: Place, remove: bool, value: Any) -> Any:
+def changed(document: Any, path: KeyPath, remove: bool, value: Any) -> Any:
     """A copy in which one value is replaced or taken away."""
-    if not place:
+    if not path:
         return value
     result = copy.deepcopy(document)
     parent = result
-    for key in place[:-1]:
+    for key in path[:-1]:
         parent = parent[key]
     if remove:
-        del parent[place[-1]]
+        del parent[path[-1]]
     else:
-        parent[place[-1]] = value
+        parent[path[-1]] = value
     return result
 
 
@@ -98,9 +98,9 @@ def load(folder: Path, manifest: bytes) -> None:
 def structured(folder: Path, data: st.DataObject) -> bytes:
     document = json.loads((folder / "original.json").read_text())
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.sampled_from(list(places(document))))
+        path = data.draw(st.sampled_from(list(key_paths(document))))
         value = data.draw(SIMPLE | st.lists(SIMPLE) | st.dictionaries(TEXT, SIMPLE))
-        document = changed(document, place, data.draw(st.booleans()), value)
+        document = changed(document, path, data.draw(st.booleans()), value)
     return json.dumps(document, ensure_ascii=data.draw(st.booleans())).encode(
         errors="surrogatepass"
     )

@@ -135,9 +135,9 @@ def test_decompositions_take_their_place() -> None:
     torch.testing.assert_close(results["loss"], loss.detach())
     for number, name in enumerate(functions):
         gradient = module.get_parameter(f"calls.{number}.weight").grad
-        found = results[f"grad:calls.{number}.weight"]
+        actual = results[f"grad:calls.{number}.weight"]
         assert gradient is not None
-        assert torch.allclose(found, gradient, rtol=1e-5, atol=1e-6), name
+        assert torch.allclose(actual, gradient, rtol=1e-5, atol=1e-6), name
 
 
 def test_scatter_reduce_of_integers() -> None:
@@ -163,14 +163,14 @@ def test_masked_scatter_of_several_shapes() -> None:
 
 
 def test_hypot_of_numbers_without_a_square() -> None:
-    """Squares are out of range, or infinite."""
+    """The squares of these numbers are out of range, or infinite."""
     for scale in (1e-25, 1e25):
         x = torch.linspace(-2, 2, 24) * scale
         torch.testing.assert_close(hypot(x, x.flip(0)) / scale, torch.hypot(x, x.flip(0)) / scale)
-    one, other = (torch.tensor(x).repeat(2) for x in ([torch.inf, 3.0], [torch.nan, -torch.inf]))
-    found = hypot(one, other)
-    torch.testing.assert_close(found, torch.hypot(one, other), equal_nan=True)
-    assert bool(found.isinf().all())
+    first, second = (torch.tensor(x).repeat(2) for x in ([torch.inf, 3.0], [torch.nan, -torch.inf]))
+    result = hypot(first, second)
+    torch.testing.assert_close(result, torch.hypot(first, second), equal_nan=True)
+    assert bool(result.isinf().all())
 
 
 @pytest.mark.torch_xla

@@ -17,7 +17,7 @@ DTYPES = {torch.float32: "f32", torch.int64: "i64"}
 
 @variants("name", MODELS)
 def test_numbers_are_those_of_pytorch(name: str) -> None:
-    """Of inference and of a step, which has loss and gradients too; and with no composites left."""
+    """Inference and steps, with loss and gradients, have PyTorch's numbers, also decomposed."""
     model = load_example(name)
     for kind in ("inference", "step"):
         program = export_example(name, kind)
@@ -32,7 +32,7 @@ def test_numbers_are_those_of_pytorch(name: str) -> None:
 
 @variants("name", MODELS)
 def test_composites_are_counted(name: str) -> None:
-    """Also those in the decompositions of others, and in backwards that compute a forward again."""
+    """Composites count in others' decompositions, and in backwards that compute a forward again."""
 
     def counted(parts: Parts) -> str:
         counts = export_example(name, parts[""].strip()).composites
@@ -54,11 +54,11 @@ def test_inputs_and_gradients_are_named_in_order_and_typed(model: Any) -> None:
             tensor = named[value.name]
             assert (value.shape, value.dtype) == (tuple(tensor.shape), DTYPES[tensor.dtype])
             assert value.updates is None
-    loss, *others = export_example(model.name, "gradients").outputs
+    loss, *outputs = export_example(model.name, "gradients").outputs
     assert (loss.name, loss.shape, loss.dtype) == ("loss", (), "f32")
     assert [
         (value.name.removeprefix("grad:"), value.shape, value.dtype, value.updates)
-        for value in others
+        for value in outputs
         if value.name.startswith("grad:")
     ] == [(name, tuple(p.shape), "f32", None) for name, p in model.module.named_parameters()]
 

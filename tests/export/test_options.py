@@ -112,12 +112,12 @@ def test_a_buffer_that_is_written_is_an_output(write: str, x: torch.Tensor) -> N
         ("out:0", None),
         ("buffer:seen", "buffer:seen"),
     ]
-    got = program.run(program.module_weights(module) | {"arg:0": x})
-    compare(got, {"out:0": module.linear(x), "buffer:seen": torch.full((3,), 3.0)})
+    outputs = program.run(program.module_weights(module) | {"arg:0": x})
+    compare(outputs, {"out:0": module.linear(x), "buffer:seen": torch.full((3,), 3.0)})
 
 
 def test_export_leaves_the_process_as_it_was(x: torch.Tensor) -> None:
-    """One that fails too."""
+    """An export that fails leaves the process as it was, too."""
     import torch_xla.core.xla_model as xm
 
     model, failing = load_example("conv_net"), Computed(lambda self, x: 1 / 0)
@@ -195,7 +195,7 @@ def test_groups_of_an_optimizer_have_the_state_of_their_own() -> None:
     program = composites.export(module, (x,), optimizer=factory)
     state = {"state:1.weight.momentum_buffer": torch.full((4, 4), 0.5)}
     assert [v.name for v in program.inputs if v.name.startswith("state:")] == [*state]
-    got = program.run(program.module_weights(module) | {"arg:0": x} | state)
+    outputs = program.run(program.module_weights(module) | {"arg:0": x} | state)
     optimizer = factory(list(module.parameters()))
     (momentum,) = state.values()
     optimizer.state[module.get_parameter("1.weight")]["momentum_buffer"] = momentum
@@ -204,7 +204,7 @@ def test_groups_of_an_optimizer_have_the_state_of_their_own() -> None:
     expected = {f"grad:{name}": gradient_of(p).clone() for name, p in module.named_parameters()}
     optimizer.step()
     expected |= {f"param:{name}": p for name, p in module.named_parameters()}
-    compare(got, expected | state | {"loss": loss})
+    compare(outputs, expected | state | {"loss": loss})
 
 
 OWN_TENSORS = {
@@ -228,10 +228,10 @@ def test_small_tensors_of_the_module_are_constants(x: torch.Tensor) -> None:
 
     module = Computed(results, offset=torch.tensor([1.0, 2.0, 3.0, 5.0]))
     program = composites.export(module, (x,))
-    found = program.run(program.module_weights(module) | {"arg:0": x})
+    outputs = program.run(program.module_weights(module) | {"arg:0": x})
     for name, expected in module(x).items():
         np.testing.assert_allclose(
-            found[f"out:{name}"], expected.detach().numpy(), rtol=1e-6, err_msg=name
+            outputs[f"out:{name}"], expected.detach().numpy(), rtol=1e-6, err_msg=name
         )
 
 
@@ -247,14 +247,14 @@ def test_an_argument_that_is_written_to_is_an_output(x: torch.Tensor) -> None:
         ("out:0", None),
         ("arg:1.keys", "arg:1.keys"),
     ]
-    got = program.run({"arg:0": x, "arg:1.keys": cache["keys"], "arg:1.values": cache["values"]})
+    values = program.run({"arg:0": x, "arg:1.keys": cache["keys"], "arg:1.values": cache["values"]})
     expected = module(x, cache)
-    np.testing.assert_array_equal(got["out:0"], expected.numpy())
-    np.testing.assert_array_equal(got["arg:1.keys"], cache["keys"].numpy())
+    np.testing.assert_array_equal(values["out:0"], expected.numpy())
+    np.testing.assert_array_equal(values["arg:1.keys"], cache["keys"].numpy())
 
 
 def test_what_the_short_way_to_stablehlo_cannot_take(x: torch.Tensor) -> None:
-    """An operation that torch_xla's own converter has to convert."""
+    """torch_xla's own converter has to convert such an operation."""
 
     def solve(self: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         h = F.gelu(F.gelu(self.linear(x)))
@@ -268,13 +268,13 @@ def test_what_the_short_way_to_stablehlo_cannot_take(x: torch.Tensor) -> None:
     assert program.composites == {"ptxla.dropout": 1, "ptxla.gelu": 2, "ptxla.topk": 1}
     inputs = [value.name for value in program.inputs]
     assert inputs == ["param:linear.weight", "param:linear.bias", "arg:0", "rng_seed"]
-    got = program.run(program.module_weights(module) | {"arg:0": x, "rng_seed": 3})
+    outputs = program.run(program.module_weights(module) | {"arg:0": x, "rng_seed": 3})
     h = F.gelu(F.gelu(module.linear(x)))
     solved = torch.linalg.solve_triangular(module.factor, h.mT, upper=True).detach().numpy()
-    kept = np.asarray(got["out:0"]) != 0
+    kept = np.asarray(outputs["out:0"]) != 0
     assert 0 < kept.sum() < kept.size
-    np.testing.assert_allclose(got["out:0"][kept], 2 * solved[kept], rtol=1e-4)
-    np.testing.assert_allclose(got["out:1"], torch.topk(h, 2)[0].detach().numpy(), rtol=1e-5)
+    np.testing.assert_allclose(outputs["out:0"][kept], 2 * solved[kept], rtol=1e-4)
+    np.testing.assert_allclose(outputs["out:1"], torch.topk(h, 2)[0].detach().numpy(), rtol=1e-5)
 
 
 @pytest.mark.slow

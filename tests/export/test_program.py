@@ -76,7 +76,7 @@ def test_a_program_that_crashes_jaxlib(small: Any, tmp_path: Path) -> None:
 
 
 def test_weights_are_written_on_request(small: Any, tmp_path: Path) -> None:
-    """Arrays of numpy, torch and jax, and arrays that share memory."""
+    """Weights are arrays of numpy, torch and jax, and arrays that share memory."""
     module, program = small
     shared = torch.arange(16.0).reshape(4, 4)
     for weights in (
@@ -110,25 +110,25 @@ class Scaling(torch.nn.Module):
 
 
 def test_values_that_no_state_dict_has(x: torch.Tensor, tmp_path: Path) -> None:
-    """The program keeps them, on disk and on the device `meta` too where they have any."""
+    """The program keeps such values, on disk and, where they exist, on the device `meta` too."""
     module = Scaling()
     expected = module(x).detach()
     graph = torch.export.export(module, (x,))
     for source in (module, graph):
         program = composites.export(source, (x,))
         program.save(tmp_path)
-        for each in (program, Program.load(tmp_path)):
-            step = each.compile("cpu")
+        for exported in (program, Program.load(tmp_path)):
+            step = exported.compile("cpu")
             for weights in (source, module.state_dict()):
-                found, _ = step(step.init(weights), x)
-                np.testing.assert_allclose(found["out:0"], expected, rtol=1e-5)
-            given = {f"param:{name}": value for name, value in module.state_dict().items()}
-            for weights in (given, each.module_weights(source)):
-                found = each.run(weights | {"arg:0": x})
-                np.testing.assert_allclose(found["out:0"], expected, rtol=1e-5)
-        one = step.init({**module.state_dict(), "scales": torch.ones(4, dtype=torch.bfloat16)})
+                outputs, _ = step(step.init(weights), x)
+                np.testing.assert_allclose(outputs["out:0"], expected, rtol=1e-5)
+            arrays = {f"param:{name}": value for name, value in module.state_dict().items()}
+            for weights in (arrays, exported.module_weights(source)):
+                outputs = exported.run(weights | {"arg:0": x})
+                np.testing.assert_allclose(outputs["out:0"], expected, rtol=1e-5)
+        state = step.init({**module.state_dict(), "scales": torch.ones(4, dtype=torch.bfloat16)})
         np.testing.assert_allclose(
-            step(one, x)[0]["out:0"], (module.linear(x) + module.offset).detach(), rtol=1e-5
+            step(state, x)[0]["out:0"], (module.linear(x) + module.offset).detach(), rtol=1e-5
         )
     meta = composites.export(Scaling().to("meta"), (x,)).compile("cpu")
     refused(partial(meta.init, module.state_dict()), "weights are missing: buffer:scales")
@@ -168,8 +168,8 @@ def test_a_manifest_that_cannot_be_read(folder: Path) -> None:
     content = json.loads(manifest.read_text())
     for text, message in (
         *(
-            (json.dumps(content | {"format": found}), f"has format {found!r}; this version reads")
-            for found in (4, True, 1.0, "2", None)
+            (json.dumps(content | {"format": number}), f"has format {number!r}; this version reads")
+            for number in (4, True, 1.0, "2", None)
         ),
         (json.dumps({"format": 2, "outputs": []}), "is damaged: inputs is missing"),
         ('{"format"', "is not JSON: EOF while parsing an object at line 1 column 9"),
@@ -211,8 +211,8 @@ def change(folder: Path, edit: Callable[[Any], object]) -> None:
 
 def edit(manifest: Any, line: str) -> None:
     """Do what a line says: `a/0/b = VALUE`, `a/b += VALUE` or `a/0/b is removed`."""
-    place, operation, value = re.fullmatch(r"(\S+) (=|\+=|is removed) ?(.*)", line).groups()  # type: ignore[union-attr]
-    *outer, last = (int(part) if part.isdigit() else part for part in place.split("/"))
+    path, operation, value = re.fullmatch(r"(\S+) (=|\+=|is removed) ?(.*)", line).groups()  # type: ignore[union-attr]
+    *outer, last = (int(part) if part.isdigit() else part for part in path.split("/"))
     for key in outer:
         manifest = manifest[key]
     match operation:
@@ -322,7 +322,7 @@ FILES = ["manifest.json", "program.mlir", "program.mlirbc"]
 def test_a_program_is_replaced_as_a_whole(
     small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the permissions that the umask leaves; a link keeps pointing at its folder."""
+    """The program has the permissions of the umask; a link keeps pointing at its folder."""
     module, program = small
     (tmp_path / "link").symlink_to(tmp_path / "program")
     before = os.umask(0o027)
@@ -352,7 +352,7 @@ FULL = OSError(28, "No space left on device")
 def test_a_save_that_fails_keeps_what_was_there(
     failing: int, error: BaseException, saved: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At each rename, or where a file is written."""
+    """A save can fail at each rename, or where a file is written."""
     program = Program.load(saved)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     rename, calls = os.rename, iter(range(3))

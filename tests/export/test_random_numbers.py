@@ -73,14 +73,14 @@ FAST = (
     *("bernoulli of a tensor", "integers", "a permutation", "normal, even", "normal, odd"),
     *("normal of a tensor's width", "exponential"),
 )
-"""One of each operator."""
+"""A call of each operator."""
 
 
 def drawn(function: Callable[[Tensor], Tensor]) -> list[float]:
     program = composites.export(Calling(function), (GIVEN,))
-    given = {"arg:0": GIVEN.numpy(), "rng_seed": np.int64(SEED)}
-    found: Any = program.run({value.name: given[value.name] for value in program.inputs})
-    numbers: list[float] = np.asarray(found["out:0"], np.float64).ravel().tolist()
+    values = {"arg:0": GIVEN.numpy(), "rng_seed": np.int64(SEED)}
+    outputs: Any = program.run({value.name: values[value.name] for value in program.inputs})
+    numbers: list[float] = np.asarray(outputs["out:0"], np.float64).ravel().tolist()
     return numbers
 
 

@@ -75,13 +75,13 @@ def with_loss(module: nn.Module) -> nn.Module:
 
 def assert_computes_as(program: Program, plain: nn.Module, x: torch.Tensor, output: str) -> None:
     """Check that a program has PyTorch's numbers for the same computation without a scan."""
-    found = program.run(program.module_weights(plain) | {"arg:0": x})
+    results = program.run(program.module_weights(plain) | {"arg:0": x})
     expected = plain(x)
-    torch.testing.assert_close(torch.from_numpy(found[output].copy()), expected.detach())
+    torch.testing.assert_close(torch.from_numpy(results[output].copy()), expected.detach())
     if output == "loss":
         expected.backward()
         for name, parameter in plain.named_parameters():
-            gradient = torch.from_numpy(found[f"grad:{name}"].copy())
+            gradient = torch.from_numpy(results[f"grad:{name}"].copy())
             torch.testing.assert_close(gradient, parameter.grad, atol=1e-5, rtol=1e-4)
 
 
@@ -142,7 +142,7 @@ def test_a_function_that_reads_a_tensor_from_outside() -> None:
 
 @variants("operator", [torch.ops.higher_order.cond, torch.cond])
 def test_operators_that_torch_xla_cannot_record(operator: Callable[..., torch.Tensor]) -> None:
-    """As a module calls them, or a graph of torch.export does."""
+    """Modules that call the operators are refused, and so are graphs of torch.export."""
     module = Calling(lambda x: operator(x.sum() > 0, torch.sin, torch.cos, (x,)))
     with pytest.raises(ExportError, match="torch_xla cannot record PyTorch's cond") as raised:
         composites.export(module, (torch.randn(4),))

@@ -43,16 +43,16 @@ shard = state["param:first.weight"].addressable_shards[0].data.shape
 start = dict(np.load(folder + "/state.npz"))
 batch = [start.pop(name) for name in ("arg:0", "arg:1")]
 step = program.compile(mesh=mesh)
-own, found = step.init(start), []
+own, actual = step.init(start), []
 for _ in losses:
     loss, own = step(own, *batch)
-    found.append(float(loss))
-np.testing.assert_allclose(found, losses, rtol=1e-6)
+    actual.append(float(loss))
+np.testing.assert_allclose(actual, losses, rtol=1e-6)
 step.save(own, folder + "/checkpoint")
 for name, value in step.load(folder + "/checkpoint").values.items():
     assert value.sharding == own.values[name].sharding, name
-    for one, two in zip(value.addressable_shards, own.values[name].addressable_shards):
-        assert np.array_equal(one.data, two.data), name
+    for first, second in zip(value.addressable_shards, own.values[name].addressable_shards):
+        assert np.array_equal(first.data, second.data), name
 loss, _ = step(own, *batch)
 again, _ = step(step.load(folder + "/checkpoint"), *batch)
 assert float(loss) == float(again)
@@ -88,18 +88,18 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
 
 def train(folder: Path, processes: int, devices: int) -> list[tuple[list[float], int, int, list]]:
     """The output of each process."""
-    place = folder / f"of_{processes}"
-    place.mkdir()
+    subfolder = folder / f"of_{processes}"
+    subfolder.mkdir()
     for file in (folder / "step").iterdir():
-        (place / file.name).symlink_to(file)
-    (place / "state.npz").symlink_to(folder / "state.npz")
+        (subfolder / file.name).symlink_to(file)
+    (subfolder / "state.npz").symlink_to(folder / "state.npz")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     started = [
         subprocess.Popen(
             [
-                *(sys.executable, "-c", TRAIN, str(place), str(processes), str(number)),
+                *(sys.executable, "-c", TRAIN, str(subfolder), str(processes), str(number)),
                 *(str(port), str(devices), str(STEPS)),
             ],
             stdout=subprocess.PIPE,
@@ -109,13 +109,13 @@ def train(folder: Path, processes: int, devices: int) -> list[tuple[list[float],
         for number in range(processes)
     ]
     try:
-        found = []
+        reports = []
         for process in started:
             out, errors = process.communicate(timeout=300)
             assert process.returncode == 0, errors[-3000:]
             line = next(text for text in out.splitlines() if "result " in text)
-            found.append(json.loads(line.partition("result ")[2]))
-        return found
+            reports.append(json.loads(line.partition("result ")[2]))
+        return reports
     finally:
         for process in started:
             process.kill()
@@ -128,7 +128,7 @@ def test_losses_are_those_of_one_device(
 ) -> None:
     folder, losses = saved
     assert losses[-1] < losses[0]
-    for found, whole, own, shard in train(folder, processes, devices):
-        np.testing.assert_allclose(found, losses, rtol=1e-5)
+    for actual, whole, own, shard in train(folder, processes, devices):
+        np.testing.assert_allclose(actual, losses, rtol=1e-5)
         assert (whole, own) == (4, devices)
         assert shard == [8, 8]

@@ -33,23 +33,23 @@ MESHES = ({"model": 4}, {"data": 2, "model": 4}, {"x": 2, "y": 1, "z": 2})
 
 
 def specs(mesh: DeviceMesh, rank: int) -> list[tuple[tuple[str, ...], ...]]:
-    """All that have at most one axis for a dimension, and those that have all for one."""
+    """All specs with at most one axis for a dimension, and those with all axes for one."""
     singles = product([(), *((name,) for name in mesh.names)], repeat=rank)
-    found = [spec for spec in singles if len({*spec} - {()}) == sum(map(bool, spec))]
+    distinct = [spec for spec in singles if len({*spec} - {()}) == sum(map(bool, spec))]
     whole = [mesh.names, tuple(reversed(mesh.names))]
-    return [*found, *((axes,) + ((),) * (rank - 1) for axes in whole)]
+    return [*distinct, *((axes,) + ((),) * (rank - 1) for axes in whole)]
 
 
 def test_the_text_of_gspmd_says_the_spec() -> None:
-    """It may be another spec of the same division, as where an axis has size 1."""
+    """The parsed spec can be another one of the same division, as where an axis has size 1."""
     for sizes, rank in product(MESHES, (1, 2, 3)):
         mesh = DeviceMesh.from_mesh(sizes)
         for spec in specs(mesh, rank):
             text = mesh.text(spec, "gspmd")
-            known = mesh.parse_spec(text, rank)
-            assert known is not None
-            assert mesh.text(known, "gspmd") == text
-            assert list(map(mesh.parts, known)) == list(map(mesh.parts, spec))
+            parsed = mesh.parse_spec(text, rank)
+            assert parsed is not None
+            assert mesh.text(parsed, "gspmd") == text
+            assert list(map(mesh.parts, parsed)) == list(map(mesh.parts, spec))
 
 
 def test_the_forms_of_torch_xla() -> None:
@@ -117,8 +117,8 @@ def test_inputs_and_what_follows_them(form: Form) -> None:
     assert named["param:second.bias"] is None
     assert named["loss"] is None
     # A spec may be one of jax.
-    given = {"first.*": PartitionSpec("model"), "arg:0": PartitionSpec(("data", "model"), None)}
-    named = {value.name: value.sharding for value in exported(form, shardings=given).inputs}
+    shardings = {"first.*": PartitionSpec("model"), "arg:0": PartitionSpec(("data", "model"), None)}
+    named = {value.name: value.sharding for value in exported(form, shardings=shardings).inputs}
     assert named["param:first.weight"] == (("model",), ())
     assert named["arg:0"] == (("data", "model"), ())
 
@@ -202,15 +202,15 @@ def test_mistakes() -> None:
 
 def test_a_program_is_run_on_its_own_mesh() -> None:
     module = layers()
-    one = Mesh(np.array(jax.devices()[:1]), ("model",))
+    single = Mesh(np.array(jax.devices()[:1]), ("model",))
     plain = composites.export(module, (torch.ones(4, 8),))
     values = plain.module_weights(module) | {"arg:0": torch.ones(4, 8)}
     with pytest.raises(ProgramError, match="export it with mesh= and shardings="):
-        plain.run(values, mesh=one)
-    program = composites.export(module, (torch.ones(4, 8),), mesh=one)
-    found = program.run(values, mesh=one)
-    assert isinstance(found["out:0"], jax.Array)
-    np.testing.assert_allclose(found["out:0"], plain.run(values)["out:0"], rtol=1e-6)
+        plain.run(values, mesh=single)
+    program = composites.export(module, (torch.ones(4, 8),), mesh=single)
+    outputs = program.run(values, mesh=single)
+    assert isinstance(outputs["out:0"], jax.Array)
+    np.testing.assert_allclose(outputs["out:0"], plain.run(values)["out:0"], rtol=1e-6)
     wrong: tuple[Any, ...] = (4, {"model": 1})
     for mesh in wrong:
         with pytest.raises(ProgramError, match=r"jax\.make_mesh\(\(1,\), \('model',\)\), not"):
@@ -219,7 +219,7 @@ def test_a_program_is_run_on_its_own_mesh() -> None:
     with pytest.raises(ProgramError, match="make a mesh with the program's"):
         program.run(values, mesh=other)
     with pytest.raises(RunError, match="input arg:0 is tensor<4x8xf32>, got an array of shape"):
-        program.run(values | {"arg:0": torch.ones(3, 8)}, mesh=one)
+        program.run(values | {"arg:0": torch.ones(3, 8)}, mesh=single)
 
 
 MARKED = """
@@ -242,37 +242,37 @@ class Marked(torch.nn.Module):
         return self.second(torch.nn.functional.gelu(hidden)).square().sum()
 
 module, x = Marked(), torch.ones(4, 8)
-found = {"eager": torch.nn.functional.gelu(x @ module.first.weight.t() + module.first.bias)}
-found["eager"] = module.second(found["eager"]).square().sum().item()
+report = {"eager": torch.nn.functional.gelu(x @ module.first.weight.t() + module.first.bias)}
+report["eager"] = module.second(report["eager"]).square().sum().item()
 for form in ("gspmd", "shardy"):
     program = composites.export(
         module, (x,), train=True, ops=["gelu"], mesh=mesh, sharding_form=form
     )
     values = program.module_weights(module) | {"arg:0": x}
     arrays = {name: value.detach().numpy() for name, value in values.items()}
-    found[form] = [line for line in program.mlir.splitlines() if "harding" in line]
-    found[f"{form} alone"] = float(program.run(arrays)["loss"])
+    report[form] = [line for line in program.mlir.splitlines() if "harding" in line]
+    report[f"{form} alone"] = float(program.run(arrays)["loss"])
     divided = program.run(arrays, mesh=jax.make_mesh((4,), ("model",)))
-    found[f"{form} divided"] = float(divided["loss"])
-for name, given in (("no mesh", None), ("another", {"model": 2})):
+    report[f"{form} divided"] = float(divided["loss"])
+for name, other_mesh in (("no mesh", None), ("another", {"model": 2})):
     try:
-        composites.export(module, (x,), mesh=given)
+        composites.export(module, (x,), mesh=other_mesh)
     except composites.ExportError as error:
-        found[name] = str(error)
+        report[name] = str(error)
 
-# Marks of what is given to the module.
+# Marks of weights and arguments.
 grid = spmd.Mesh(np.arange(4), (2, 2), ("data", "model"))
 layer, x = torch.nn.Linear(8, 16).to("xla"), torch.ones(4, 8, device="xla")
 spmd.mark_sharding(layer.weight, grid, ("model", None))
 spmd.mark_sharding(x, grid, ("data", None))
 for name, options in (("kept", {}), ("other", {"shardings": {"weight": (None, "data")}})):
     program = composites.export(layer, (x,), mesh=grid, **options)
-    found[name] = [value.sharding for value in program.inputs]
+    report[name] = [value.sharding for value in program.inputs]
 try:
     composites.export(layer, (x,))
 except composites.ExportError as error:
-    found["no grid"] = str(error)
-print(json.dumps(found))
+    report["no grid"] = str(error)
+print(json.dumps(report))
 """
 
 
@@ -285,22 +285,22 @@ def test_marks_of_torch_xla_are_kept() -> None:
         CPU_NUM_DEVICES="4",
         XLA_FLAGS="--xla_force_host_platform_device_count=4",
     )
-    found = json.loads(done.succeeded().stdout.splitlines()[-1])
-    (gspmd,) = found["gspmd"]
+    report = json.loads(done.succeeded().stdout.splitlines()[-1])
+    (gspmd,) = report["gspmd"]
     assert "custom_call @Sharding" in gspmd
     assert 'mhlo.sharding = "{devices=[1,4]<=[4]}"' in gspmd
-    (shardy,) = found["shardy"]
+    (shardy,) = report["shardy"]
     assert "sdy.sharding_constraint" in shardy
     assert '<@mesh, [{}, {"model"}]>' in shardy
     for form in ("gspmd", "shardy"):
-        assert found[f"{form} alone"] == pytest.approx(found["eager"], rel=1e-6)
-        assert found[f"{form} divided"] == pytest.approx(found["eager"], rel=1e-6)
-    assert found["no mesh"].startswith("the module marks a value as {devices=[1,4]0,1,2,3}; pass")
-    assert found["another"].endswith("which does not divide the mesh")
-    assert found["kept"] == [[["model"], []], None, [["data"], []]]
-    assert found["other"] == [[[], ["data"]], None, [["data"], []]]
-    assert found["no grid"].startswith("param:weight is marked as {devices=[2,1,2]0,2,1,3")
-    assert found["no grid"].endswith("pass the mesh of this mark as mesh=")
+        assert report[f"{form} alone"] == pytest.approx(report["eager"], rel=1e-6)
+        assert report[f"{form} divided"] == pytest.approx(report["eager"], rel=1e-6)
+    assert report["no mesh"].startswith("the module marks a value as {devices=[1,4]0,1,2,3}; pass")
+    assert report["another"].endswith("which does not divide the mesh")
+    assert report["kept"] == [[["model"], []], None, [["data"], []]]
+    assert report["other"] == [[[], ["data"]], None, [["data"], []]]
+    assert report["no grid"].startswith("param:weight is marked as {devices=[2,1,2]0,2,1,3")
+    assert report["no grid"].endswith("pass the mesh of this mark as mesh=")
 
 
 @pytest.mark.torch_xla
@@ -315,11 +315,11 @@ def test_norms_are_sums_where_devices_share_the_program(mesh: dict[str, int] | N
     assert program.composites["ptxla.layer_norm"] == 1
     x = np.random.default_rng(0).standard_normal((4, 8), np.float32)
     weights = {n: v.detach().numpy() for n, v in program.module_weights(module).items()}
-    found = program.run({**weights, "arg:0": x})
+    results = program.run({**weights, "arg:0": x})
     module(torch.from_numpy(x)).backward()
-    wanted = norm.weight.grad
-    assert wanted is not None
-    np.testing.assert_allclose(found["grad:0.weight"], wanted.numpy(), rtol=1e-5, atol=1e-5)
+    gradient = norm.weight.grad
+    assert gradient is not None
+    np.testing.assert_allclose(results["grad:0.weight"], gradient.numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_batch_and_heads_stay_apart_in_products() -> None:

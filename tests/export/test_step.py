@@ -121,8 +121,8 @@ def test_a_checkpoint_goes_on_in_pytorch(step: Step, model: Classifier, tmp_path
 def test_training_that_pytorch_began_goes_on(step: Step, model: Classifier) -> None:
     optimizer = ADAMW(model.parameters())
     train(model, optimizer, 3)
-    got, _ = losses_of(step, step.init(model, optimizer=optimizer), 5)
-    assert got == pytest.approx(train(model, optimizer, 5), rel=1e-4)
+    losses, _ = losses_of(step, step.init(model, optimizer=optimizer), 5)
+    assert losses == pytest.approx(train(model, optimizer, 5), rel=1e-4)
 
 
 def test_a_checkpoint_has_the_same_bits(step: Step, model: Classifier, tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_a_checkpoint_has_the_same_bits(step: Step, model: Classifier, tmp_path:
         files = load_file(tmp_path / "one" / name), load_file(tmp_path / "two" / name)
         assert list(files[0]) == list(files[1])
         assert all(torch.equal(value, files[1][key]) for key, value in files[0].items())
-    one, two = (losses_of(step, each, 3)[0] for each in (state, again))
-    assert one == two
+    first, second = (losses_of(step, initial, 3)[0] for initial in (state, again))
+    assert first == second
     # The weight that the module has twice, and the one that the program never reads.
     saved = load_file(tmp_path / "two" / "model.safetensors")
     assert torch.equal(saved["first.weight"], saved["second.weight"])
@@ -157,8 +157,8 @@ def test_weights(step: Step, model: Classifier, tmp_path: Path) -> None:
     }
     losses = []
     for form, weights in forms.items():
-        got, state = losses_of(step, step.init(weights), 3)
-        losses.append(got)
+        own, state = losses_of(step, step.init(weights), 3)
+        losses.append(own)
         if form in ("state_dict", "numpy"):
             step.save(state, tmp_path / form)
             saved = load_file(tmp_path / form / "model.safetensors")
@@ -181,8 +181,8 @@ def test_optimizers_start_as_in_pytorch(model: Classifier, name: str) -> None:
             step.init(model)
         train(model, updating, 1)
         state = step.init(model, optimizer=updating)
-    got, _ = losses_of(step, state or step.init(model), 4)
-    assert got == pytest.approx(train(model, updating, 4), rel=1e-4)
+    losses, _ = losses_of(step, state or step.init(model), 4)
+    assert losses == pytest.approx(train(model, updating, 4), rel=1e-4)
 
 
 def test_random_numbers_follow_from_the_seed(tmp_path: Path) -> None:
@@ -190,9 +190,9 @@ def test_random_numbers_follow_from_the_seed(tmp_path: Path) -> None:
     model = Classifier(dropout=0.5)
     sgd = partial(torch.optim.SGD, lr=0.0)  # nothing but the random numbers differs
     step = composites.export(model, (X, LABELS), optimizer=sgd).compile()
-    one, two, other = (losses_of(step, step.init(model, seed=s), 4)[0] for s in (1, 1, -2))
-    assert one == two
-    assert len({*one, *other}) == 8
+    first, second, other = (losses_of(step, step.init(model, seed=s), 4)[0] for s in (1, 1, -2))
+    assert first == second
+    assert len({*first, *other}) == 8
     for seed, message in (
         (0.5, "seed must be an integer"),
         (2**63, f"signed 64-bit integer, not {2**63}"),
@@ -364,8 +364,8 @@ def fails(x: jax.Array, *, approximate: str) -> jax.Array:
 
 def test_kernels(inference: Program) -> None:
     step = inference.compile(kernels={"ptxla.gelu@1": gelu, "ptxla.softmax": twice})
-    found = {use.composite: (use.count, use.kernel, use.reason) for use in step.kernels}
-    assert found == {
+    uses = {use.composite: (use.count, use.kernel, use.reason) for use in step.kernels}
+    assert uses == {
         "ptxla.gelu": (1, "gelu", None),
         "ptxla.softmax": (1, None, "twice: the last dimension has a kernel elsewhere"),
     }
@@ -415,7 +415,7 @@ def test_wrong_kernels(inference: Program) -> None:
 
 
 def test_gpus_are_told_apart() -> None:
-    """By what jax tells of the client, since both platforms are `gpu` there."""
+    """GPUs are told apart by jax's client, since both platforms are `gpu`."""
     for version, platform in (("cuda 12080", "cuda"), ("rocm 60300", "rocm")):
         client = SimpleNamespace(platform_version=version)
         assert platform_name(SimpleNamespace(platform="gpu", client=client)) == platform
@@ -474,12 +474,12 @@ def test_without_torch_and_from_the_cache(
     step.save(state, tmp_path / "checkpoint")
     np.savez(tmp_path / "batch.npz", x=X.numpy(), labels=LABELS.numpy())
     expected, _ = losses_of(step, state, 1)
-    found = []
+    counts = []
     for _ in range(2):
         script = f"FOLDER = {str(tmp_path)!r}\n{CHILD}"
         finished = run_python(script, JAX_PLATFORMS="cpu", PJRT_DEVICE="CPU")
         loss, hits = json.loads(finished.succeeded().stdout.splitlines()[-1])
         assert loss == pytest.approx(expected[0], rel=1e-6)
-        found.append(hits)
-    assert found == [0, 1]
+        counts.append(hits)
+    assert counts == [0, 1]
     Classifier().load_state_dict(load_file(tmp_path / "next" / "model.safetensors"))

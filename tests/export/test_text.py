@@ -98,12 +98,12 @@ from lowering.cli.factories import load_factory
 torch.manual_seed(0)
 module, args, kwargs = load_factory({str(MODELS)!r} + ":bert")
 module.eval()  # dropout would take a seed
-found = []
+programs = []
 for train in (False, True):
     optimizer = functools.partial(torch.optim.AdamW, lr=1e-3) if train else None
-    found.append(composites.export(module, args, kwargs, optimizer=optimizer))
+    programs.append(composites.export(module, args, kwargs, optimizer=optimizer))
 {inspect.getsource(hashes)}
-facts = dict(hashes=[hashes(program) for program in found], string=hash("a string"))
+facts = dict(hashes=[hashes(program) for program in programs], string=hash("a string"))
 json.dump(facts, sys.stdout)
 """
 
@@ -111,14 +111,14 @@ json.dump(facts, sys.stdout)
 @pytest.mark.process
 def test_every_process_writes_the_same_bytes() -> None:
     programs = [export_example("bert", kind) for kind in ("inference", "step")]
-    found = json.loads(run_python(SCRIPT, PYTHONHASHSEED="1").stdout)
-    assert found["hashes"] == [hashes(program) for program in programs]
-    assert found["string"] != hash("a string")  # of sets, another order
-    assert len({text for texts in found["hashes"] for text in texts}) == 6
+    report = json.loads(run_python(SCRIPT, PYTHONHASHSEED="1").stdout)
+    assert report["hashes"] == [hashes(program) for program in programs]
+    assert report["string"] != hash("a string")  # of sets, another order
+    assert len({text for texts in report["hashes"] for text in texts}) == 6
 
 
 def test_exporting_again_gives_the_same_text() -> None:
-    """Of a module on meta too, which has no values."""
+    """A module on meta, which has no values, gives the same text too."""
     model = load_example("vit")
     module = copy.deepcopy(model.module).to("meta")
     again = composites.export(module, model.args, model.kwargs, train=True)

@@ -40,7 +40,7 @@ def cells() -> dict[str, str]:
     text = (ROOT / "docs" / "frontends.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\S.*?) \| (.+?) \| (.+?) \|$", text, flags=re.MULTILINE)
     column = chosen.NAMES.index(chosen.chosen())
-    return {row: found[column].strip("`") for row, *found in rows}
+    return {row: texts[column].strip("`") for row, *texts in rows}
 
 
 def test_the_table_of_the_documentation() -> None:
@@ -64,8 +64,8 @@ def test_exports_in_the_documentation() -> None:
             composites.export(*call, **varying)
     with pytest.raises(RefusedOperationError, match=rf"from aten::sin, at {re.escape(__file__)}:"):
         composites.export(Calling(lambda x: x.double().sin()), (torch.ones(2),), target="litert")
-    given: dict[str, Any] = {"mesh": {"model": 2}, "shardings": {"weight": ("model", None)}}
-    program = composites.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),), **given)
+    options: dict[str, Any] = {"mesh": {"model": 2}, "shardings": {"weight": ("model", None)}}
+    program = composites.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),), **options)
     assert "sharding" in program.module.text
 
 

@@ -12,7 +12,7 @@ from lowering.frontends import chosen
 
 @pytest.mark.process
 def test_scripts_that_run_nothing(tmp_path: Path) -> None:
-    """An archive is no Python source, and is run all the same."""
+    """An archive is not Python source, and is run all the same."""
     script = tmp_path / "of_torch.py"
     script.write_text("import jax\nfrom torch.nn import functional")
     archive = tmp_path / "program.pyz"

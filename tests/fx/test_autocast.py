@@ -62,9 +62,9 @@ def test_results_have_the_dtypes_of_autocast() -> None:
     for output, (name, (function, dtype)) in zip(program.outputs, cases.items(), strict=True):
         expected = {torch.bfloat16: "bf16", torch.float32: "f32"}.get(dtype, "f64")
         assert output.dtype == expected, name
-        got = torch.from_numpy(results[output.name].astype("float64"))
-        want = function(*operands).double()
-        assert float((got - want).abs().max()) <= 2e-2 * float(want.abs().max()), name
+        actual = torch.from_numpy(results[output.name].astype("float64"))
+        right = function(*operands).double()
+        assert float((actual - right).abs().max()) <= 2e-2 * float(right.abs().max()), name
 
 
 def test_a_loss_of_probabilities_is_refused() -> None:

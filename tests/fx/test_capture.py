@@ -15,11 +15,11 @@ def agrees(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) ->
     """Check that a function gives PyTorch's numbers, and the same bits without composites."""
     module = Calling(function)
     expected = function(x.clone())
-    found = composites.export(module, (x,)).run(x)["out:0"]
+    actual = composites.export(module, (x,)).run(x)["out:0"]
     plain = composites.export(module, (x,), ops=[]).run(x)["out:0"]
-    np.testing.assert_allclose(found, expected.numpy(), rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(actual, expected.numpy(), rtol=2e-6, atol=2e-6)
     np.testing.assert_allclose(plain, expected.numpy(), rtol=2e-6, atol=2e-6)
-    assert str(found.dtype) == str(expected.numpy().dtype)
+    assert str(actual.dtype) == str(expected.numpy().dtype)
 
 
 def written_in_place(x: torch.Tensor) -> torch.Tensor:
@@ -51,7 +51,7 @@ def with_constants(x: torch.Tensor) -> torch.Tensor:
     return x + torch.tensor(0.5) * torch.ones(x.shape[-1])
 
 
-def of_outer_views(x: torch.Tensor) -> torch.Tensor:
+def outer_views(x: torch.Tensor) -> torch.Tensor:
     parts = x.chunk(2, dim=1)
     first, second = (part.transpose(0, 1) for part in parts)
     first = first.clone()
@@ -60,7 +60,7 @@ def of_outer_views(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_functions() -> None:
-    functions = (written_in_place, made_of_numbers, cast, with_constants, of_outer_views)
+    functions = (written_in_place, made_of_numbers, cast, with_constants, outer_views)
     for function in functions:
         agrees(function, torch.linspace(-2, 2, 24).reshape(4, 6))
 

@@ -85,8 +85,8 @@ def branch_of_closures(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
         z[0] = 3
         return {"a": y @ weight + z, "b": weight}
 
-    found = ops.cond(x.sum() > 0, true, lambda: {"a": y.sin(), "b": weight * 2})
-    return found["a"].sum() + found["b"] * y.mean()
+    results = ops.cond(x.sum() > 0, true, lambda: {"a": y.sin(), "b": weight * 2})
+    return results["a"].sum() + results["b"] * y.mean()
 
 
 def nested(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
@@ -187,7 +187,7 @@ def scaled(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def functions_of_autograd(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
-    """They read a parameter that is not an operand of the branch."""
+    """Functions read a parameter that is not an operand of the branch."""
     return ops.cond(
         x.sum() > 0, lambda x: Squared.apply(x, weight), lambda x: scaled(x, weight) * 1, (x,)
     )
@@ -223,11 +223,11 @@ def inside(program: Program, operation: str) -> set[str]:
 
 
 def test_composites_are_in_the_regions() -> None:
-    found = {
+    names = {
         "case": inside(composites.export(Layered(nested), (POSITIVE,)), "case"),
         "while": inside(composites.export(Layered(loop), (POSITIVE,)), "while"),
     }
-    assert found == {"case": {"ptxla.gelu"}, "while": {"ptxla.gelu"}}
+    assert names == {"case": {"ptxla.gelu"}, "while": {"ptxla.gelu"}}
     training = composites.export(Loss(Layered(recurrence)), (POSITIVE,), train=True)
     assert "ptxla.gelu_backward" in inside(training, "while")
 
@@ -265,11 +265,11 @@ def test_in_inference_mode_and_under_autocast() -> None:
         np.testing.assert_allclose(result, expected, atol=0.02)
 
 
-def of_branch(true: Callable[..., Any], false: Callable[..., Any] = torch.sin) -> Any:
+def in_branch(true: Callable[..., Any], false: Callable[..., Any] = torch.sin) -> Any:
     return lambda x, weight, ops: ops.cond(x.sum() > 0, true, false, (x,))
 
 
-def of_loop(step: Callable[..., Any], count: Any) -> Any:
+def in_loop(step: Callable[..., Any], count: Any) -> Any:
     def looped(x: torch.Tensor, weight: torch.Tensor, ops: Any) -> Any:
         return ops.while_loop(lambda n, x: n < 3, step, (count, x * weight))[1].sum()
 
@@ -277,29 +277,29 @@ def of_loop(step: Callable[..., Any], count: Any) -> Any:
 
 
 ERRORS: dict[str, tuple[Callable[..., Any], str]] = {
-    "shapes": (of_branch(lambda x: x[0]), r"float32 \[4\], and float32 \[4, 4\]"),
-    "dtypes": (of_branch(lambda x: x.double()), r"float64 \[4, 4\], and float32 \[4, 4\]"),
-    "structure": (of_branch(lambda x: (x,), lambda x: [x]), "nest their results differently"),
-    "number": (of_branch(lambda x: 3), "returns 3; return tensors only"),
-    "write": (of_branch(lambda x: x.add_(1)), "writes to a tensor that it did not make"),
+    "shapes": (in_branch(lambda x: x[0]), r"float32 \[4\], and float32 \[4, 4\]"),
+    "dtypes": (in_branch(lambda x: x.double()), r"float64 \[4, 4\], and float32 \[4, 4\]"),
+    "structure": (in_branch(lambda x: (x,), lambda x: [x]), "nest their results differently"),
+    "number": (in_branch(lambda x: 3), "returns 3; return tensors only"),
+    "write": (in_branch(lambda x: x.add_(1)), "writes to a tensor that it did not make"),
     "write in inference mode": (
-        torch.inference_mode()(of_branch(lambda x: x.add_(1), lambda x: x * 2)),
+        torch.inference_mode()(in_branch(lambda x: x.add_(1), lambda x: x * 2)),
         "writes to a tensor that it did not make",
     ),
-    "write to a view": (of_branch(lambda x: x[0].add_(1) + x), "writes to a tensor"),
-    "random numbers": (of_branch(torch.rand_like), "draws random numbers; draw them before"),
-    "value": (of_branch(lambda x: x if x.sum() > 1 else -x), "reads the value of a tensor"),
+    "write to a view": (in_branch(lambda x: x[0].add_(1) + x), "writes to a tensor"),
+    "random numbers": (in_branch(torch.rand_like), "draws random numbers; draw them before"),
+    "value": (in_branch(lambda x: x if x.sum() > 1 else -x), "reads the value of a tensor"),
     "carried shape": (
-        of_loop(lambda n, x: (n + 1, x[0]), torch.zeros(())),
+        in_loop(lambda n, x: (n + 1, x[0]), torch.zeros(())),
         r"the results of body_fn have different types: .*, and float32 \[\], float32 \[4\]",
     ),
-    "carried number": (of_loop(lambda n, x: (n + 1, x), 0), r"carry torch.tensor\(0\)"),
-    "gradient": (of_loop(lambda n, x: (n + 1, x * 2), torch.zeros(())), "has no gradient"),
+    "carried number": (in_loop(lambda n, x: (n + 1, x), 0), r"carry torch.tensor\(0\)"),
+    "gradient": (in_loop(lambda n, x: (n + 1, x * 2), torch.zeros(())), "has no gradient"),
 }
 
 
 def test_what_a_target_refuses_in_a_region_has_its_line() -> None:
-    function = of_branch(lambda x: x.double().sin().float())
+    function = in_branch(lambda x: x.double().sin().float())
     with pytest.raises(RefusedOperationError, match=r"stablehlo.sine of f64.* aten::sin") as caught:
         composites.export(Layered(function), (POSITIVE,), target="litert")
     _, line = inspect.getsourcelines(test_what_a_target_refuses_in_a_region_has_its_line)
@@ -342,7 +342,7 @@ def test_live_programs(function: Callable[..., Any], train: bool) -> None:
 
 
 def test_a_live_loop() -> None:
-    """It has no gradient in a program: with one, it runs in eager PyTorch."""
+    """A loop has no gradient in a program: with a gradient, it runs in eager PyTorch."""
     torch._dynamo.reset()
     module, reference = Layered(loop), Layered(loop, InPython)
     with torch.no_grad():
@@ -357,7 +357,7 @@ def test_a_live_loop() -> None:
 
 
 def test_a_live_graph_that_runs_in_eager_pytorch_keeps_its_device() -> None:
-    """In the graphs that operators take, too."""
+    """Tensors keep their device in the graphs that operators take, too."""
 
     def drawn(x: torch.Tensor) -> torch.Tensor:
         moved = torch.rand_like(x) * 0 + torch.arange(4.0) + torch.tensor([1.0, 2.0, 3.0, 4.0])

@@ -14,9 +14,9 @@ def examine(**environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
 
 
 def test_a_healthy_environment_without_torch_xla() -> None:
-    code, found = examine(XLA_COMPOSITE_OP="gelu")
-    assert code == 0, found
-    assert found["import jax"]["level"] == "ok"
-    assert found["composites on"]["text"].endswith(" in a program that imports torch")
-    assert found["import torch_xla"]["level"] == "warning"
-    assert not [f for f in found.values() if f["level"] == "problem"]
+    code, report = examine(XLA_COMPOSITE_OP="gelu")
+    assert code == 0, report
+    assert report["import jax"]["level"] == "ok"
+    assert report["composites on"]["text"].endswith(" in a program that imports torch")
+    assert report["import torch_xla"]["level"] == "warning"
+    assert not [check for check in report.values() if check["level"] == "problem"]

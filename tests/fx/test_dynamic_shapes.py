@@ -39,7 +39,7 @@ class Model:
     call: Callable[[int, int], Tensors]
     """Keyword arguments."""
     dims: Mapping[str, Mapping[int, str]]
-    """Which of their dimensions vary."""
+    """The dimensions that vary."""
 
     def at(self, b: int, s: int) -> Example:
         return Example("", self.module, (), self.call(b, s), torch.optim.SGD)
@@ -72,10 +72,10 @@ def conv_net() -> Model:
 
 def tokens(b: int, s: int) -> Tensors:
     torch.manual_seed(b + s)
-    found = {name: torch.randint(1, 128, (b, s)) for name in ("input_ids", "labels")}
+    tensors = {name: torch.randint(1, 128, (b, s)) for name in ("input_ids", "labels")}
     mask = torch.ones(b, s, dtype=torch.int64)
     mask[0, -1] = 0
-    return found | {"attention_mask": mask}
+    return tensors | {"attention_mask": mask}
 
 
 def bert() -> Model:
@@ -179,13 +179,13 @@ def test_a_training_step() -> None:
     assert [v.name for v in program.outputs] == [v.name for v in fixed.outputs]
     for b, s in ((3, 7), (1, 9), (5, 2)):
         ids = torch.randint(0, 11, (b, s))
-        given = program.module_weights(module) | {"arg:0": ids}
+        inputs = program.module_weights(module) | {"arg:0": ids}
         other = copy.deepcopy(module)
         optimizer = sgd(other.parameters())
         loss = other(ids)
         loss.backward()
         optimizer.step()
-        results = program.run(given)
+        results = program.run(inputs)
         expected = {"loss": loss.detach()}
         for name, parameter in other.named_parameters():
             expected |= {f"grad:{name}": parameter.grad, f"param:{name}": parameter.detach()}
@@ -220,7 +220,7 @@ def numbers(module: Any, x: torch.Tensor) -> torch.Tensor:
     return half + torch.full((4,), count // 2, device=x.device)
 
 
-def of_the_cpu(module: Any, x: torch.Tensor) -> torch.Tensor:
+def made_on_cpu(module: Any, x: torch.Tensor) -> torch.Tensor:
     """Positions and a mask that the module makes on the CPU."""
     count = x.shape[0]
     angles = torch.arange(count).float()[:, None] * torch.arange(4)
@@ -232,7 +232,7 @@ def twice(module: Any, x: torch.Tensor) -> torch.Tensor:
     return module.linear(x.repeat(2, 1)).reshape(-1, 2, 4).flatten(1)
 
 
-@pytest.mark.parametrize("function", [rows, sums, numbers, of_the_cpu, twice])
+@pytest.mark.parametrize("function", [rows, sums, numbers, made_on_cpu, twice])
 def test_sizes_in_a_modules_own_python(function: Any) -> None:
     module = Computed(function)
     program = composites.export(module, (torch.ones(2, 4),), dynamic_shapes=({0: BATCH},))
@@ -241,8 +241,8 @@ def test_sizes_in_a_modules_own_python(function: Any) -> None:
         with torch.no_grad():
             result = module(x)
         results = result if isinstance(result, tuple) else (result,)
-        got = program.run(program.module_weights(module) | {"arg:0": x})
-        compare(got, {f"out:{n}": tensor for n, tensor in enumerate(results)})
+        outputs = program.run(program.module_weights(module) | {"arg:0": x})
+        compare(outputs, {f"out:{n}": tensor for n, tensor in enumerate(results)})
 
 
 def test_nested_arguments_and_derived_dimensions() -> None:
@@ -267,8 +267,8 @@ def test_nested_arguments_and_derived_dimensions() -> None:
         ("arg:0.more.0", ("batch", 4)),
         ("kwarg:other", ("2*batch", 4)),
     ]
-    got = program.run({"arg:0.x": x, "arg:0.more.0": x, "kwarg:other": y})
-    np.testing.assert_array_equal(got["out:0"], torch.cat([x, x]) + y)
+    outputs = program.run({"arg:0.x": x, "arg:0.more.0": x, "kwarg:other": y})
+    np.testing.assert_array_equal(outputs["out:0"], torch.cat([x, x]) + y)
     with pytest.raises(ProgramError, match=r"kwarg:other has shape \(2\*batch, 4\), but its value"):
         program.run({"arg:0.x": x, "arg:0.more.0": x, "kwarg:other": x})
 
@@ -424,18 +424,18 @@ def test_sizes_that_a_program_does_not_have() -> None:
         ({"batch": 65}, "batch is 65, and this program is for 1 to 64; export it again"),
         ({"batch": "4"}, "the size of batch must be an integer, not '4'"),
     ):
-        given: dict[str, Any] = dict(sizes)
+        changed: dict[str, Any] = dict(sizes)
         with pytest.raises(ProgramError) as raised:
-            program.at(**given)
+            program.at(**changed)
         assert problem in str(raised.value)
-    known = model.at(3, 0).values(program)
+    values = model.at(3, 0).values(program)
     for x, problem in (
         (torch.ones(3, 9), "kwarg:x has shape (batch, 8), but its value has shape (3, 9)"),
         (torch.ones(8), "kwarg:x has shape (batch, 8), but its value has shape (8,)"),
         (torch.ones(99, 8), "batch is 99, and this program is for 1 to 64"),
     ):
         with pytest.raises(ProgramError) as raised:
-            program.run(known | {"kwarg:x": x})
+            program.run(values | {"kwarg:x": x})
         assert problem in str(raised.value)
     with pytest.raises(ProgramError, match=r"write program\.at\(batch=…\)\.compile\(\)"):
         program.compile()
@@ -456,17 +456,17 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "    return Net(4, 4), (torch.ones(2, 3, 4),)\n"
     )
 
-    def said(*dimensions: str) -> str:
+    def error(*dimensions: str) -> str:
         options = [part for text in dimensions for part in ("--dynamic", text)]
         code, out, err = invoke("export", f"{file}:net", "-o", tmp_path / "net", *options)
         assert (code == 0) == (tmp_path / "net").exists(), err
         return out + err
 
     for text in ("x=batch", "x:0", "x:a=batch", "x:0=batch,least=3", "x:0=batch,max=many", ":0=b"):
-        assert "write an argument, a dimension and a name" in said(text)
-    assert "the largest size of batch must be above the smallest" in said("x:0=batch,min=8,max=4")
-    assert "and no argument 'y'" in said("y:0=batch")
-    said("x:0=batch", "x:1=seq,min=2,max=32")
+        assert "write an argument, a dimension and a name" in error(text)
+    assert "the largest size of batch must be above the smallest" in error("x:0=batch,min=8,max=4")
+    assert "and no argument 'y'" in error("y:0=batch")
+    error("x:0=batch", "x:1=seq,min=2,max=32")
     program = Program.load(tmp_path / "net")
     assert program.dimensions == (Dimension("batch", 1, None), Dimension("seq", 2, 32))
     assert program.inputs[-1].shape == ("batch", "seq", 4)

@@ -17,7 +17,7 @@ from lowering.frontends.fx import capture
 
 
 class Calling(torch.nn.Module):
-    """As that of `composites_testing.modules`, in this file, whose lines the errors name."""
+    """A module as in `composites_testing.modules`, in this file, whose lines the errors name."""
 
     def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
         super().__init__()
@@ -98,11 +98,11 @@ def test_a_view_of_memory_of_unknown_order() -> None:
 
 
 def test_an_operator_of_a_backward_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a backward that PyTorch has in C++, an error would end the process at once."""
-    missing, known = torch.ops.aten.sigmoid_backward.default, capture._decompositions(True)
+    """An error in a backward that PyTorch has in C++ would end the process at once."""
+    missing, table = torch.ops.aten.sigmoid_backward.default, capture._decompositions(True)
     monkeypatch.delitem(RULES, missing, raising=False)
-    others = {operator: function for operator, function in known.items() if operator != missing}
-    monkeypatch.setattr(capture, "_decompositions", lambda of_program: others)
+    remaining = {operator: function for operator, function in table.items() if operator != missing}
+    monkeypatch.setattr(capture, "_decompositions", lambda options: remaining)
     monkeypatch.setattr(torch_internals, "decomposition_of", lambda operator: None)
 
     for _ in range(2):

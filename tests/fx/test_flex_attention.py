@@ -86,11 +86,11 @@ def test_functions_of_positions_are_attributes_and_operands(name: str, tmp_path:
         )
     torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
     weights = torch.linspace(0, 1, result.numel()).reshape(result.shape)
-    gradients, others = (
+    gradients, references = (
         torch.autograd.grad((x * weights).sum(), operands)
         for x in (result, reference(score, mask, *operands))
     )
-    torch.testing.assert_close(gradients, others, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gradients, references, rtol=1e-5, atol=1e-5)
     for graph in tmp_path.rglob("program.mlir"):
         calls = re.findall(r'composite "ptxla.attention\w*" (.*)', graph.read_text())
         assert len(calls) == bool(text)
@@ -137,7 +137,7 @@ def test_what_a_function_reads_has_a_gradient(names: tuple[str, ...]) -> None:
 
 
 def test_another_compiler_gets_what_is_no_composite() -> None:
-    """It has kernels of its own for the operator."""
+    """Another compiler has kernels of its own for the operator."""
     graphs: list[str] = []
 
     def compiler(graph: torch.fx.GraphModule, _: Any) -> Any:

@@ -10,13 +10,13 @@ from lowering import activation
 
 
 def test_an_entry_that_is_off_leaves_no_kernel() -> None:
-    """tests/export/test_models.py has training steps with entries of all kinds."""
+    """See tests/export/test_models.py for training steps with entries of all kinds."""
     module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.GELU())
-    given = (torch.ones(2, 4),)
-    before = composites.export(module, given, ops=[]).module.text
-    assert composites.export(module, given).composites
+    arguments = (torch.ones(2, 4),)
+    before = composites.export(module, arguments, ops=[]).module.text
+    assert composites.export(module, arguments).composites
     assert composites.active() == ()
-    assert composites.export(module, given, ops=[]).module.text == before
+    assert composites.export(module, arguments, ops=[]).module.text == before
     assert activation.backend().frontend.dispatching.dispatch_key == "Lazy"
 
 

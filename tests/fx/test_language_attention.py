@@ -65,7 +65,7 @@ def step(model: Any, call: Any, implementation: str, mask: Tensor | None) -> lis
 
 @variants("name", CONFIGS, fast=2)
 def test_steps_of_transformers(name: str, tmp_path: Path) -> None:
-    """Each layer is one composite in each direction, without a mask of all pairs of tokens."""
+    """Layers are one composite in each direction, without a mask of all pairs of tokens."""
     model = made(name)
     for mask in (None, PADDED):
         expected = step(model, model, "eager", mask)
@@ -75,8 +75,8 @@ def test_steps_of_transformers(name: str, tmp_path: Path) -> None:
             folder = tmp_path / str(mask is None)
             options: Any = {"save": folder}
             run = torch.compile(model, backend="composites", options=options)
-            found = step(model, run, "composites", mask)
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+            actual = step(model, run, "composites", mask)
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
         kind = "sink_attention" if name == "gpt_oss" else "attention"
         for graph, called in (("000_forward", kind), ("001_backward", f"{kind}_backward")):
             text = (folder / graph / "program.mlir").read_text()
@@ -99,7 +99,7 @@ def test_experts_of_transformers(name: str) -> None:
     experts = "ptxla.gpt_oss_experts" if name == "gpt_oss" else "ptxla.experts"
     assert program.composites[experts] == (2 if name == "gpt_oss" else 1)
     results = program.run({**program.module_weights(model), "arg:0": TOKENS})
-    (logits,) = (each for each in results.values() if each.shape == expected[1].shape)
+    (logits,) = (result for result in results.values() if result.shape == expected[1].shape)
     torch.testing.assert_close(torch.from_numpy(logits), expected[1].detach())
 
 
@@ -150,22 +150,22 @@ def test_generation_compiles_a_prefill_and_a_decode(
             assert torch.equal(tokens, expected)
         after = composites.stats().entries
     assert counters["stats"]["unique_graphs"] == 2
-    found = {
+    used = {
         name.removeprefix("ptxla.")
         for name, entry in after.items()
         if "cache" in name and entry.calls > (before[name].calls if name in before else 0)
     }
     # The decompositions of the others have it too.
-    assert found - (set() if cache == "static" else {"update_kv_cache"}) == called
+    assert used - (set() if cache == "static" else {"update_kv_cache"}) == called
 
 
 def test_types_and_sizes_of_attention() -> None:
-    """f64 under an f32 default, no tokens, no sequences, and heads that do not divide."""
+    """f64 under an f32 default and empty sizes work; heads that do not divide are refused."""
     function = language_attention.attention
     for size in ((2, 4, 3, 8), (2, 4, 0, 8), (0, 4, 3, 8)):
         query, key = torch.ones(size, dtype=torch.float64), torch.ones(size[0], 2, 5, 8).double()
-        found = function(query, key, key * 2, scale=0.5, is_causal=True)
-        torch.testing.assert_close(found, torch.full_like(query, 2.0))
+        result = function(query, key, key * 2, scale=0.5, is_causal=True)
+        torch.testing.assert_close(result, torch.full_like(query, 2.0))
     with pytest.raises(
         InvalidCallError, match="key has 2 heads, which do not divide the query's 3"
     ):
@@ -174,7 +174,7 @@ def test_types_and_sizes_of_attention() -> None:
 
 @pytest.mark.parametrize("window", [None, 3])
 def test_pages(window: int | None) -> None:
-    """Keys and values that lie in pages, beside those in one tensor, and a sink."""
+    """Keys and values in pages give the results of those in one tensor, also with a sink."""
     torch.manual_seed(0)
     key, value = torch.randn(2, 2, 8, 4), torch.randn(2, 2, 8, 3)
     query, sinks, pages = torch.randn(2, 4, 4), torch.randn(4), torch.tensor([[3, 0], [2, 4]])
@@ -184,10 +184,10 @@ def test_pages(window: int | None) -> None:
         part = slice(4 * m, 4 * m + 4)
         key_pages[:, pages[n, m]], value_pages[:, pages[n, m]] = key[n, :, part], value[n, :, part]
     operands = (query, key_pages, value_pages, lengths, pages.int(), sinks)
-    found = composites.paged_attention(*operands, scale=0.5, window=window)
+    result = composites.paged_attention(*operands, scale=0.5, window=window)
     for n, length in enumerate(lengths.tolist()):
         start = 0 if window is None else max(length - window, 0)
         keys, values = (t[n, :, start:length].repeat_interleave(2, 0) for t in (key, value))
         scores = torch.einsum("he,hse->hs", query[n], keys) * 0.5
         weights = torch.cat([scores, sinks[:, None]], 1).softmax(1)[:, :-1]
-        torch.testing.assert_close(found[n], torch.einsum("hs,hse->he", weights, values))
+        torch.testing.assert_close(result[n], torch.einsum("hs,hse->he", weights, values))

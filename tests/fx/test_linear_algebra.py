@@ -34,43 +34,43 @@ def positive(x: Tensor) -> Tensor:
 def run(function: Callable[[Tensor], Any], x: Tensor) -> list[Tensor]:
     """The results of an exported function, whose types and shapes are those of PyTorch."""
     program = composites.export(Calling(function), (x,), ops=[], frontend="fx")
-    found = [torch.from_numpy(result.copy()) for result in program.run(x).values()]
+    results = [torch.from_numpy(result.copy()) for result in program.run(x).values()]
     expected = tensors(function(x))
-    assert [(t.dtype, t.shape) for t in found] == [(t.dtype, t.shape) for t in expected]
-    return found
+    assert [(t.dtype, t.shape) for t in results] == [(t.dtype, t.shape) for t in expected]
+    return results
 
 
 def test_factors_reconstruct() -> None:
     def every(x: Tensor) -> Any:
-        of_both = torch.complex(x, x.flip(-1))
+        both = torch.complex(x, x.flip(-1))
         return [
-            linalg.qr(of_both[..., :3]),
+            linalg.qr(both[..., :3]),
             linalg.qr(x[..., :3], "complete"),
             linalg.qr(x, "r"),
             torch.geqrf(x),
-            linalg.eigh(of_both),
+            linalg.eigh(both),
             linalg.eigh(x, UPLO="U"),
             linalg.eigvalsh(x),
-            linalg.svd(of_both[:, :2]),
+            linalg.svd(both[:, :2]),
             linalg.svd(x[..., :2], full_matrices=False),
             linalg.svdvals(x),
         ]
 
-    def products(x: Tensor, found: Sequence[Tensor]) -> list[Tensor]:
+    def products(x: Tensor, factors: Sequence[Tensor]) -> list[Tensor]:
         """Numbers in which the signs and phases of vectors cancel."""
-        q, r, whole, of_whole, _, of_r, raw, _ = found[:8]
-        values, vectors, others, of_others, alone = found[8:13]
-        u, s, vh, v, t, wh, singular = found[13:]
+        q, r, whole, whole_r, _, r_alone, raw, _ = factors[:8]
+        values, vectors, upper_values, upper_vectors, alone = factors[8:13]
+        u, s, vh, v, t, wh, singular = factors[13:]
         return [
             q @ r,
             q.mH @ q,
-            whole @ of_whole,
+            whole @ whole_r,
             whole.mH @ whole,
-            of_r.abs(),
+            r_alone.abs(),
             raw.triu().abs(),
             values,
             (vectors * values.unsqueeze(-2)) @ vectors.mH,
-            (of_others * others.unsqueeze(-2)) @ of_others.mH,
+            (upper_vectors * upper_values.unsqueeze(-2)) @ upper_vectors.mH,
             alone,
             (u * s.unsqueeze(-2)) @ vh[:, :2],
             vh @ vh.mH,
@@ -79,8 +79,8 @@ def test_factors_reconstruct() -> None:
         ]
 
     x = random(2, 4, 4)
-    found, expected = products(x, run(every, x)), products(x, tensors(every(x)))
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    actual, expected = products(x, run(every, x)), products(x, tensors(every(x)))
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
 
 
 DERIVED: Mapping[str, Callable[[Tensor], Any]] = {
@@ -124,8 +124,8 @@ def test_gradients(dtype: torch.dtype) -> None:
     results = program.run({"param:weight": module.weight.detach().numpy()})
     module().backward()
     assert module.weight.grad is not None
-    found = torch.from_numpy(results["grad:weight"].copy())
-    torch.testing.assert_close(found, module.weight.grad, rtol=1e-7, atol=1e-7)
+    gradient = torch.from_numpy(results["grad:weight"].copy())
+    torch.testing.assert_close(gradient, module.weight.grad, rtol=1e-7, atol=1e-7)
 
 
 def test_programs_run_after_they_are_saved(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_programs_run_after_they_are_saved(tmp_path: Path) -> None:
     assert "lapack" not in program.mlir
     assert "tuple<" not in program.mlir
     program.save(tmp_path / "saved")
-    found = composites.Program.load(tmp_path / "saved").run(x)
-    for got, want in zip(found.values(), every(x), strict=True):
-        torch.testing.assert_close(torch.from_numpy(got.copy()), want, rtol=1e-4, atol=1e-4)
+    outputs = composites.Program.load(tmp_path / "saved").run(x)
+    for actual, expected in zip(outputs.values(), every(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(actual.copy()), expected, rtol=1e-4, atol=1e-4)
 
 
 REFUSED: Mapping[str, tuple[Callable[[Tensor], Any], str | None, str]] = {

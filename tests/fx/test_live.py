@@ -56,8 +56,8 @@ def test_a_model_trains_as_in_eager_with_composites_and_their_bits() -> None:
         weights.append(list(model.parameters()))
     attention = "scaled_dot_product_attention"
     for name in ("layer_norm", "rms_norm", attention, "cross_entropy_loss", "gelu"):
-        known = f"ptxla.{name}"
-        assert after[known].calls > (before[known].calls if known in before else 0), name
+        key = f"ptxla.{name}"
+        assert after[key].calls > (before[key].calls if key in before else 0), name
     for plain, composed in zip(*weights, strict=True):
         assert torch.equal(plain, composed)
 
@@ -116,25 +116,25 @@ def in_place(x: Tensor) -> Tensor:
     return torch.ops.aten.clamp_min(x, x.sum())
 
 
-def of_numbers(x: Tensor) -> tuple[Tensor, float, Tensor]:
+def with_numbers(x: Tensor) -> tuple[Tensor, float, Tensor]:
     made = torch.zeros(3).to("cpu") + torch.ops.aten.ones([3]).type(torch.LongTensor)
     return x * torch.tensor(2.0), 3.5, torch.arange(3, device=x.device) + made
 
 
-def of_types(x: Tensor) -> tuple[Tensor, ...]:
+def with_types(x: Tensor) -> tuple[Tensor, ...]:
     return x.to(torch.bfloat16), x.double(), x > 0, (x * 10).to(torch.int64), x.to(torch.complex64)
 
 
-def of_order(x: Tensor) -> tuple[Tensor, ...]:
+def with_strides(x: Tensor) -> tuple[Tensor, ...]:
     moved = F.silu(x).reshape(3, 2, 2).permute(2, 0, 1)
     return moved, x.t() * 2, moved[:, 1:] + 1, moved.contiguous(), x[1:]
 
 
-@pytest.mark.parametrize("function", [in_place, of_numbers, of_types, of_order])
+@pytest.mark.parametrize("function", [in_place, with_numbers, with_types, with_strides])
 def test_functions(function: Callable[[Tensor], Any]) -> None:
     x, y = (torch.linspace(-2, 2, 12).reshape(3, 4) for _ in range(2))
     result, expected = compiled(function, fullgraph=True)(x), function(y)
-    torch.testing.assert_close(result, expected, check_stride=function is of_order)
+    torch.testing.assert_close(result, expected, check_stride=function is with_strides)
     torch.testing.assert_close(x, y)
 
 
@@ -179,8 +179,8 @@ def test_weights_stay_where_they_are_in_both_directions(monkeypatch: pytest.Monk
     assert sorted(handed) == [x.shape, x.shape, result.shape]
     torch.testing.assert_close(result, expected)
     gradients = tuple(p.grad for p in model.parameters())
-    of_eager = torch.autograd.grad(expected.sum(), list(model.parameters()))
-    torch.testing.assert_close(gradients, of_eager)
+    eager_gradients = torch.autograd.grad(expected.sum(), list(model.parameters()))
+    torch.testing.assert_close(gradients, eager_gradients)
     weight.data = torch.zeros_like(weight)  # moves
     torch.testing.assert_close(run(x), model(x))
 
@@ -213,7 +213,7 @@ def test_results_without_a_gradient(read: Sequence[int], monkeypatch: pytest.Mon
     assert zeros[2:] == ([4 - len(without_view), 3] if without_view else [3])
 
 
-def of_size(x: Tensor, a: int) -> tuple[Tensor, ...]:
+def with_sizes(x: Tensor, a: int) -> tuple[Tensor, ...]:
     n = x.shape[1]
     return (
         F.pad(x, (0, n)), torch.tril(torch.ones(n, n)), x[:, : n // 2], x.split(n // 2, -1)[1],
@@ -223,10 +223,10 @@ def of_size(x: Tensor, a: int) -> tuple[Tensor, ...]:
 
 
 def test_numbers_that_change() -> None:
-    run = compiled(of_size)
+    run = compiled(with_sizes)
     for size, number in ((4, 1), (6, 2), (8, 3), (6, 1)):
         x = torch.arange(3.0 * size).reshape(3, size)
-        torch.testing.assert_close(run(x, number), of_size(x, number))
+        torch.testing.assert_close(run(x, number), with_sizes(x, number))
 
 
 def written_constant(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -295,8 +295,8 @@ def views_of_results(x: Tensor) -> tuple[Tensor, ...]:
 
 def test_results_that_share_memory() -> None:
     results, expected = (f(torch.ones(32)) for f in (compiled(views_of_results), views_of_results))
-    for these in (results, expected):
-        these[0][2:9] = torch.arange(7.0)
+    for tensors in (results, expected):
+        tensors[0][2:9] = torch.arange(7.0)
     torch.testing.assert_close(results, expected)
 
 
@@ -417,10 +417,10 @@ def test_writes_to_parts_of_inputs() -> None:
         return first + F.gelu(x[:2])
 
     def crossed(x: Tensor, y: Tensor, part: Tensor, index: Tensor) -> Tensor:
-        of_x = x[:2]
+        head = x[:2]
         y.index_copy_(0, index, x[2:])
         x.index_copy_(1, index, part)
-        return of_x * 2
+        return head * 2
 
     calls: Sequence[Callable[..., Tensor]] = (rows, once, crossed)
     for call in calls:
@@ -589,7 +589,7 @@ SHARES: dict[str, Callable[[Tensor], Any]] = {
 
 @pytest.mark.parametrize("name", SHARES)
 def test_optimizers_write_memory_of_xla(name: str) -> None:
-    """What shares the memory of a weight, since before the first step or later, has its values."""
+    """Tensors that share a weight's memory, from the start or later, have its values."""
     steps: list[tuple[Tensor, ...]] = []
     for backend in ("eager", "composites"):
         torch.manual_seed(0)
@@ -662,7 +662,7 @@ SCHEDULED: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 
 @pytest.mark.parametrize("name", SCHEDULED)
 def test_a_learning_rate_that_changes(name: str) -> None:
-    """It is a tensor of the second graph, which all further steps have."""
+    """The learning rate is a tensor of the second graph, which all further steps have."""
 
     def train(wrap: Callable[[Any], Any]) -> list[Tensor]:
         model = made(lambda: nn.Linear(4, 4))
@@ -791,7 +791,7 @@ def test_decompositions_are_chosen_before_a_graph_is_compiled() -> None:
 
 
 def test_mistakes() -> None:
-    for options, said in (
+    for options, message in (
         ({"kernel": "auto"}, "has no option 'kernel'; it has: kernels, platform, save, cache"),
         ({"cache": 3}, "compiled programs cannot be kept in 3"),
         ({"kernels": 3}, "kernels must be 'auto', None, names"),
@@ -802,7 +802,7 @@ def test_mistakes() -> None:
         ({"mesh": {"a": 1}, "platform": "cpu"}, "mesh and platform cannot both be given"),
         (3, "options must be a mapping"),
     ):
-        with pytest.raises(Exception, match=said):
+        with pytest.raises(Exception, match=message):
             compiled(F.gelu, options=options)(torch.ones(2))
     unnamed = {"mesh": {"a": 1}, "shardings": {"x": ("a",)}}
     with pytest.warns(CompositesWarning, match="no input has the name 'x'; the inputs are arg:"):
@@ -812,7 +812,7 @@ def test_mistakes() -> None:
 
 
 def test_kernels_are_checked_on_the_data_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels for the forward and for the backward, which are two graphs."""
+    """Kernels of the forward and of the backward, which are two graphs, are checked."""
     jax = pytest.importorskip("jax")
 
     def too_large(x: Any, *, approximate: str) -> Any:
@@ -918,11 +918,11 @@ def test_a_script_whose_kernels_are_checked(named: str, printed: str, tmp_path: 
 
 
 def test_tensors_that_hold_others_are_what_they_hold() -> None:
-    """Weights, frozen, with the gradient of what they are applied to."""
+    """Frozen weights pass on the gradient of what they are applied to."""
     model = scale_weights(made(lambda: nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 2))))
     x = torch.linspace(-2, 2, 12).reshape(3, 4).sin().requires_grad_()
     expected = model(x)
     result = compiled(model, fullgraph=True)(x)
     torch.testing.assert_close(result, expected)
-    of_eager, found = (torch.autograd.grad(y.square().sum(), x)[0] for y in (expected, result))
-    torch.testing.assert_close(found, of_eager)
+    eager, actual = (torch.autograd.grad(y.square().sum(), x)[0] for y in (expected, result))
+    torch.testing.assert_close(actual, eager)

@@ -37,18 +37,18 @@ def test_what_native_entries_become() -> None:
         for entry in registry.composites
         if entry.decomposition.kind == "native"
     ]
-    found = {entry.name: " ".join(operators(entry)) for entry in entries}
+    actual = {entry.name: " ".join(operators(entry)) for entry in entries}
     if os.environ.get("COMPOSITES_WRITE_GOLDEN"):
-        GOLDEN.write_text("".join(f"{n}: {found[n]}\n" for n in found), encoding="utf-8")
+        GOLDEN.write_text("".join(f"{n}: {actual[n]}\n" for n in actual), encoding="utf-8")
     assert GOLDEN.exists(), (
         f"no golden file for PyTorch {VERSION}; COMPOSITES_WRITE_GOLDEN=1 pytest {__file__}"
         " writes it: compare it with that of the version before"
     )
     lines = GOLDEN.read_text(encoding="utf-8").splitlines()
     golden = dict(line.split(": ", 1) for line in lines)
-    assert {name: found.get(name) for name in golden} == golden
+    assert {name: actual.get(name) for name in golden} == golden
     if max(GOLDEN.parent.iterdir(), key=_numbers) == GOLDEN:
-        assert list(found) == list(golden)
+        assert list(actual) == list(golden)
 
 
 def _numbers(path: Path) -> list[int]:

@@ -21,32 +21,32 @@ def trained(x: torch.Tensor, make: Callable[[], torch.nn.Module]) -> torch.Tenso
     return result[0] if isinstance(result, tuple) else result
 
 
-def of_lists(x: torch.Tensor) -> torch.Tensor:
+def lists(x: torch.Tensor) -> torch.Tensor:
     added = torch._foreach_addcmul([x, x], [x, x * 3], [x, x], value=0.5)
     return torch.stack(torch._foreach_norm([x, x * 2])) + sum(t.sum() for t in added)
 
 
-def of_experts(x: torch.Tensor) -> torch.Tensor:
+def experts(x: torch.Tensor) -> torch.Tensor:
     """Products of groups of rows, of which one is empty, by a matrix for each."""
     ends = torch.tensor([1, 1, 4], dtype=torch.int32)
     matrices = torch.stack([x.reshape(6, 4)] * 3) * torch.arange(3.0)[:, None, None]
     rows = torch.ops.transformers.grouped_mm_fallback(x, matrices, ends)
     exact = torch.arange(64.0).reshape(8, 8).bfloat16()
-    each = torch.ops.aten._grouped_mm(exact, exact.T, ends)  # sums of groups
-    return rows.sum(0) + torch.ops.aten._grouped_mm(exact[:4], each, ends).float().sum()
+    grouped = torch.ops.aten._grouped_mm(exact, exact.T, ends)  # sums of groups
+    return rows.sum(0) + torch.ops.aten._grouped_mm(exact[:4], grouped, ends).float().sum()
 
 
-def of_observers(x: torch.Tensor, rows: int, is_symmetric: bool) -> torch.Tensor:
+def observers(x: torch.Tensor, rows: int, is_symmetric: bool) -> torch.Tensor:
     """Fake quantization by moving averages, and the observer's state after two calls."""
     on, zero = x.new_ones(1, dtype=torch.int64), x.new_zeros(rows, dtype=torch.int32)
-    low, high, scale = (x.new_full((rows,), each) for each in (-torch.inf, torch.inf, 1.0))
+    low, high, scale = (x.new_full((rows,), bound) for bound in (-torch.inf, torch.inf, 1.0))
     for number in (x, x.detach() * 3, x * 2):
         state = (low, high, scale, zero, 0.3, -8, 7, 0, rows > 1, is_symmetric)
         x = x + torch.fused_moving_avg_obs_fake_quant(number, on, on, *state)
     return torch.cat([x.flatten(), low, high, scale, zero])
 
 
-def of_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
+def pooled_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
     """Regions that leave the image, and the samples of a deformable convolution in two groups."""
     regions = torch.tensor([[0, -1.0, 0.5, 3.2, 2.5], [1, 1.0, 1.0, 9.0, 2.0]])
     flat, image = x.flatten(), x.reshape(2, 2, 2, 3)
@@ -59,10 +59,10 @@ def of_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     "function",
     [
-        *[partial(of_regions, ratio=ratio) for ratio in (-1, 2)],
-        of_lists,
-        of_experts,
-        *[partial(of_observers, rows=n, is_symmetric=b) for n in (1, 4) for b in (False, True)],
+        *[partial(pooled_regions, ratio=ratio) for ratio in (-1, 2)],
+        lists,
+        experts,
+        *[partial(observers, rows=n, is_symmetric=b) for n in (1, 4) for b in (False, True)],
         *[partial(trained, make=partial(kind, 6, 3)) for kind in (torch.nn.LSTM, torch.nn.GRU)],
         lambda x: F.conv_transpose1d(x.view(1, 4, 6), x.view(4, 2, 3), None, 2, 1, groups=2),
         lambda x: x + F.max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
@@ -83,7 +83,7 @@ def of_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
     ],
 )
 def test_results_and_gradients_are_those_of_pytorch(function: Callable[..., Any]) -> None:
-    """Operators of PyTorch's database are in test_opinfo.py."""
+    """See test_opinfo.py for operators of PyTorch's database."""
     module = CallingWithWeight(function)
     program = composites.export(module, (), train=True, ops=[], frontend="fx")
     results = program.run({"param:weight": module.weight.detach()})
@@ -98,13 +98,13 @@ def test_results_and_gradients_are_those_of_pytorch(function: Callable[..., Any]
 PLACES = torch.tensor([[0, 0, 2, 1, 5, 5]])
 
 
-def of_booleans(x: torch.Tensor, reduce: str) -> torch.Tensor:
+def booleans(x: torch.Tensor, reduce: str) -> torch.Tensor:
     added = (x > 1).scatter_add(1, PLACES, x > 0).index_add(1, PLACES[0], x < 0)
     added = added.put(PLACES, x[0] > 1, accumulate=True)
     return added.scatter_reduce(1, PLACES, x > 0, reduce, include_self=False)
 
 
-def of_moments(x: torch.Tensor) -> torch.Tensor:
+def moments(x: torch.Tensor) -> torch.Tensor:
     near = (torch.cat([x[0] * 0 + 100, x[0] * 0 + 100.5])).bfloat16()
     variance, mean = torch.var_mean(near)
     return torch.stack([variance, mean, near.std(), near.var(correction=0)]).float()
@@ -113,20 +113,20 @@ def of_moments(x: torch.Tensor) -> torch.Tensor:
 CONVOLUTION: Any = torch.ops.aten._convolution
 
 
-def of_masks(x: torch.Tensor) -> torch.Tensor:
+def masks(x: torch.Tensor) -> torch.Tensor:
     rows, elements = x[:, 0] > 0, x > 0.5
-    one, of_columns = torch.full((1,), 3.0), torch.arange(6.0)
+    single, columns = torch.full((1,), 3.0), torch.arange(6.0)
     results = [
-        torch.index_put(x, (rows,), one),
-        torch.index_put(x, (rows,), of_columns),
-        torch.index_put(x, (rows,), of_columns[None], accumulate=True),
-        torch.index_put(x, (elements,), one),
-        torch.index_put(x, (elements,), one[0]),
-        torch.index_put(x, (elements,), one[:, None, None]),
+        torch.index_put(x, (rows,), single),
+        torch.index_put(x, (rows,), columns),
+        torch.index_put(x, (rows,), columns[None], accumulate=True),
+        torch.index_put(x, (elements,), single),
+        torch.index_put(x, (elements,), single[0]),
+        torch.index_put(x, (elements,), single[:, None, None]),
         torch.index_put(x, (elements,), torch.arange(8.0), accumulate=True),
-        torch.index_put(x, (rows, PLACES[0, :1]), one, accumulate=True),
-        torch.index_put(x, (rows, PLACES[0, 2:4]), of_columns[:2]),
-        torch.ops.aten._index_put_impl(x[None], [rows[2:3], None, PLACES[0, :1]], one)[0],
+        torch.index_put(x, (rows, PLACES[0, :1]), single, accumulate=True),
+        torch.index_put(x, (rows, PLACES[0, 2:4]), columns[:2]),
+        torch.ops.aten._index_put_impl(x[None], [rows[2:3], None, PLACES[0, :1]], single)[0],
     ]
     for values in (3.0, x[:, :1] * 2, x[:, :3] * 2):
         results.append(x.clone())
@@ -165,22 +165,22 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: CONVOLUTION(x[None], x[None], None, *[[1]] * 3, False, [0], 1, *[True] * 4),
         lambda x: torch.special.erfcx((x * 3).exp()),
         lambda x: torch.fake_quantize_per_tensor_affine(x * torch.nan, 0.1, 3, 0, 9),
-        *[partial(of_booleans, reduce=reduce) for reduce in ("sum", "prod", "amax", "amin")],
+        *[partial(booleans, reduce=reduce) for reduce in ("sum", "prod", "amax", "amin")],
         lambda x: x.index_reduce(1, PLACES[0], x * 2, "prod", include_self=False),
-        of_moments,
-        of_masks,
+        moments,
+        masks,
     ],
 )
 def test_unusual_arguments(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     x = torch.randn(4, 6, generator=torch.manual_seed(1)) * 3
     program = composites.export(Calling(function), (x,), ops=[], frontend="fx")
-    (found,) = program.run(x, *[0] * (len(program.inputs) - 1)).values()  # a seed
+    (actual,) = program.run(x, *[0] * (len(program.inputs) - 1)).values()  # a seed
     expected = function(x)
     name = str(expected.dtype).removeprefix("torch.")
     assert program.outputs[0].dtype == NAME_OF_PYTORCH[name]
-    assert found.shape == tuple(expected.shape)
+    assert actual.shape == tuple(expected.shape)
     torch.testing.assert_close(
-        torch.from_numpy(found.astype("float64")), expected.double(), rtol=4e-3, atol=1e-6
+        torch.from_numpy(actual.astype("float64")), expected.double(), rtol=4e-3, atol=1e-6
     )
 
 
@@ -192,17 +192,17 @@ def test_what_has_no_form_in_jax() -> None:
 
 def test_gradients_are_clipped() -> None:
     def clipped(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-        given = [torch.nn.Parameter(x.clone()), torch.nn.Parameter(y.clone())]
-        for parameter, grad in zip(given, (x, y), strict=True):
+        parameters = [torch.nn.Parameter(x.clone()), torch.nn.Parameter(y.clone())]
+        for parameter, grad in zip(parameters, (x, y), strict=True):
             parameter.grad = grad.clone()
-        total = torch.nn.utils.clip_grad_norm_(given, 0.5, foreach=True)
-        return [total, *(p.grad for p in given if p.grad is not None)]
+        total = torch.nn.utils.clip_grad_norm_(parameters, 0.5, foreach=True)
+        return [total, *(p.grad for p in parameters if p.grad is not None)]
 
     x, y = torch.randn(3), torch.randn(2, 2)
     program = composites.export(Calling(clipped), (x, y), ops=[], frontend="fx")
-    found = list(program.run(x, y).values())
-    for got, want in zip(found, clipped(x, y), strict=True):
-        torch.testing.assert_close(torch.from_numpy(got.copy()), want)
+    results = list(program.run(x, y).values())
+    for actual, expected in zip(results, clipped(x, y), strict=True):
+        torch.testing.assert_close(torch.from_numpy(actual.copy()), expected)
 
 
 @pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])

@@ -29,11 +29,11 @@ TARGETS = {t.label: t for t in make_subjects(tuple(CATALOG), CATALOG) if t.alter
 FLOATS = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 ONE, MANY = 1, 12
-"""How many samples of each source are run."""
+"""The number of samples of each source that are run."""
 
 ROUNDINGS = {"f32": 16, "bf16": 4, "f16": 8}
-"""How many roundings of the largest number of a result its numbers may be away from PyTorch's in
-f64, in addition to twice what PyTorch's own are away from those in its dtype."""
+"""The distance of results from PyTorch's in f64, in roundings of the largest number of a result, in
+addition to twice the distance of PyTorch's own results in that dtype."""
 
 WITHOUT_CPU = frozenset(
     f"ptxla.{name}"
@@ -67,11 +67,11 @@ CHANGED_IN_BF16 = frozenset(["ptxla.muon"])
 """Entries that add to an operand what they computed in bf16."""
 
 PICKING = {"ptxla.sort": 1, "ptxla.stable_sort": 1, "ptxla.topk": 2}
-"""Entries whose second result has places in the first operand, and where the dimension stands among
-their arguments. Which one of equal numbers comes first is left open."""
+"""Entries whose second result has indices into the first operand, and the position of the dimension
+among their arguments. The order of equal numbers is left open."""
 
 TERMS = 2
-"""How many roundings of its terms a gradient may be away, too. The terms are products of the same
+"""The further distance of a gradient, in roundings of its terms. The terms are products of the same
 numbers as those of other gradients, and of the gradients of results, which are about 1. Where they
 cancel, as in the gradient of a norm's input, what remains is small and has the terms' roundings."""
 
@@ -89,18 +89,18 @@ class Calls(torch.nn.Module):
         self.operands = [t for sample in samples for t in tensors_of(sample)]
 
     def forward(self, *arguments: torch.Tensor) -> list[torch.Tensor]:
-        given = {id(t): argument for t, argument in zip(self.operands, arguments, strict=True)}
+        by_id = {id(t): argument for t, argument in zip(self.operands, arguments, strict=True)}
 
-        def place(tensor: torch.Tensor) -> torch.Tensor:
-            if id(tensor) not in given:  # of a module, or the direction of a gradient
+        def substitute(tensor: torch.Tensor) -> torch.Tensor:
+            if id(tensor) not in by_id:  # of a module, or the direction of a gradient
                 return tensor.detach().to(arguments[0].device)
-            return given[id(tensor)].clone().requires_grad_(tensor.requires_grad)
+            return by_id[id(tensor)].clone().requires_grad_(tensor.requires_grad)
 
         with torch.enable_grad():
             return [
                 tensor
                 for sample in self.samples
-                for tensor in evaluate(sample, place, sample.function).tensors
+                for tensor in evaluate(sample, substitute, sample.function).tensors
             ]
 
 
@@ -113,18 +113,18 @@ def samples_of(target: Subject, element_type: str, count: int) -> Iterator[list[
     """Samples that PyTorch takes on the CPU, of each source."""
     for source in sources(target, element_type, count):
         taken = source.samples if isinstance(source, Samples) else ()
-        found = [s for s in taken if tensors_of(s) and isinstance(on_cpu(s), Values)]
-        if found:
-            yield found
+        usable = [s for s in taken if tensors_of(s) and isinstance(on_cpu(s), Values)]
+        if usable:
+            yield usable
 
 
 def run(samples: Sequence[Sample], ops: Sequence[str]) -> tuple[list[torch.Tensor], set[str]]:
     """Results of the exported calls, and the composites among them."""
     module = Calls(samples)
-    given = tuple(tensor.detach() for tensor in module.operands)
-    program = composites.export(module, given, ops=list(ops), frontend="fx")
+    arguments = tuple(tensor.detach() for tensor in module.operands)
+    program = composites.export(module, arguments, ops=list(ops), frontend="fx")
     values: dict[str, Any] = {
-        f"arg:{n}": t.resolve_conj().resolve_neg() for n, t in enumerate(given)
+        f"arg:{n}": t.resolve_conj().resolve_neg() for n, t in enumerate(arguments)
     }
     values["rng_seed"] = np.asarray(0, np.int64)
     results = program.run({value.name: values[value.name] for value in program.inputs})
@@ -151,7 +151,7 @@ def parts(values: Values) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def differences(
-    label: str, sample: Sample, got: Iterator[torch.Tensor], eps: float
+    label: str, sample: Sample, results: Iterator[torch.Tensor], eps: float
 ) -> Iterator[str]:
     """The results in which a program differs from PyTorch."""
     cpu, wide = on_cpu(sample), on_cpu(sample, wide=True)
@@ -160,21 +160,21 @@ def differences(
     random = is_random(sample, cpu)
     gradients = [t for name, t in exact.items() if name.startswith("gradient")]
     terms = max([1.0, *map(largest_of, gradients)])
-    places: tuple[torch.Tensor, torch.Tensor] | None = None
+    indices: tuple[torch.Tensor, torch.Tensor] | None = None
     position = dict(enumerate(sample.arguments)).get(PICKING.get(label, 0), -1)
     dim = sample.keywords.get("dim", position)
     for name, want in parts(cpu):
-        mine = next(got)
+        mine = next(results)
         if mine.shape != want.shape or mine.dtype != want.dtype:
             yield f"{name}: {mine.dtype}{list(mine.shape)}, not {want.dtype}{list(want.shape)}"
         elif not random and want.numel():
             best = exact.get(name, want)
             if label in PICKING and name == "result 1" and picks_the_same(sample, dim, mine, want):
-                places = mine, want
+                indices = mine, want
                 continue
-            if places is not None and name == "gradient 0":
-                mine = picked(mine, dim, places[0])
-                best, want = (picked(gradient, dim, places[1]) for gradient in (best, want))
+            if indices is not None and name == "gradient 0":
+                mine = picked(mine, dim, indices[0])
+                best, want = (picked(gradient, dim, indices[1]) for gradient in (best, want))
             error = distance(mine, best)
             own = distance(want, best)
             largest = largest_of(best)
@@ -191,12 +191,12 @@ def differences(
                 yield f"{name}: error {error:.2e}, at most {limit:.2e}"
 
 
-def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+def distance(actual: torch.Tensor, expected: torch.Tensor) -> float:
     """The largest difference. Numbers that are not finite must be the same."""
-    dtype = torch.complex128 if one.is_complex() else torch.float64
-    one, other = one.to(dtype), other.to(dtype)
-    same = (one == other) | (one.isnan() & other.isnan())
-    left = torch.where(same, 0, (one - other).abs())
+    dtype = torch.complex128 if actual.is_complex() else torch.float64
+    actual, expected = actual.to(dtype), expected.to(dtype)
+    same = (actual == expected) | (actual.isnan() & expected.isnan())
+    left = torch.where(same, 0, (actual - expected).abs())
     return float(left.nan_to_num(nan=float("inf")).max())
 
 
@@ -210,12 +210,12 @@ def picks_the_same(sample: Sample, dim: int, mine: torch.Tensor, want: torch.Ten
     return same_bits(operand.gather(dim, mine), operand.gather(dim, want))
 
 
-def picked(gradient: torch.Tensor, dim: int, places: torch.Tensor) -> torch.Tensor:
-    """A gradient at places; elsewhere it is zero."""
+def picked(gradient: torch.Tensor, dim: int, indices: torch.Tensor) -> torch.Tensor:
+    """A gradient at indices; elsewhere it is zero."""
     if not gradient.dim():
         return gradient
-    assert not gradient.scatter(dim, places, 0).any()
-    return gradient.gather(dim, places)
+    assert not gradient.scatter(dim, indices, 0).any()
+    return gradient.gather(dim, indices)
 
 
 def largest_of(tensor: torch.Tensor) -> float:
@@ -262,8 +262,8 @@ def check(label: str, element_type: str, count: int) -> None:
     compared = False
     for samples in samples_of(target, element_type, count):
         compared = True
-        found = compare(target, samples, element_type)
-        if found:
+        claimed = compare(target, samples, element_type)
+        if claimed:
             return
     if not compared:
         assert label in WITHOUT_CPU or element_type != "f32", "an entry has samples in f32"
@@ -278,18 +278,18 @@ def compare(target: Subject, samples: Sequence[Sample], element_type: str) -> se
     label = target.label
     inside = "bf16" if label in INSIDE_BF16 else element_type
     eps = ROUNDINGS[inside] * torch.finfo(FLOATS[inside]).eps * (1 + (label in INSIDE_BF16))
-    ours, found = run(samples, [entry.identity for entry in target.entries])
+    ours, claimed = run(samples, [entry.identity for entry in target.entries])
     if label not in WITHOUT_STOCK:
         numbers = with_other_bits(samples, ours)
         assert not numbers or label in OTHER_BITS, f"{numbers} have other bits"
-    got = iter(ours)
+    results = iter(ours)
     wrong = [
         f"{sample.text}: {text}"
         for sample in samples
-        for text in differences(label, sample, got, eps)
+        for text in differences(label, sample, results, eps)
     ]
     assert not wrong, "\n".join(wrong)
-    return found
+    return claimed
 
 
 def with_other_bits(samples: Sequence[Sample], ours: Sequence[torch.Tensor]) -> list[int]:
@@ -333,30 +333,30 @@ OTHERS = {
 }  # fmt: skip
 """Functions that end in several operators."""
 REFUSED = {"aten::polygamma", "aten::to"}
-"""Some of their samples have no form in JAX, or leave the device; see test_operators.py."""
+"""Operators with samples that have no form in JAX, or leave the device; see test_operators.py."""
 ROUGH = {"aten::erfinv": 3}
-"""How many times as many roundings a result may have."""
+"""The factor by which results may have more roundings."""
 NAMES = sorted((RULED | OTHERS) - REFUSED)
 PARTS = 8
 
 
-def some_samples(name: str, dtype: torch.dtype) -> list[Sample]:
-    """Some that PyTorch takes on the CPU, one of them of a tensor without dimensions."""
+def few_samples(name: str, dtype: torch.dtype) -> list[Sample]:
+    """Samples that PyTorch takes on the CPU, one of them of a tensor without dimensions."""
     every = [s for s in opinfo.make_samples(name, dtype, gradients=True) if tensors_of(s)]
     scalars = [s for s in every if not tensors_of(s)[0].dim()]
-    some = {id(s): s for s in (*chosen(every, 2), *scalars[-1:])}
-    return [sample for sample in some.values() if isinstance(on_cpu(sample), Values)]
+    by_id = {id(s): s for s in (*chosen(every, 2), *scalars[-1:])}
+    return [sample for sample in by_id.values() if isinstance(on_cpu(sample), Values)]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_operators_have_the_numbers_of_pytorch(part: int) -> None:
-    """Operators with a rule in JAX. Linear algebra also computes with complex numbers."""
+    """Operators with a rule in JAX have the numbers; linear algebra, complex ones too."""
     algebra = {operator.name().partition(".")[0] for operator in LINEAR_ALGEBRA}
     wrong = []
     for name in NAMES[part::PARTS]:
         eps = ROUNDINGS["f32"] * torch.finfo(torch.float32).eps * ROUGH.get(name, 1)
         for dtype in (torch.float32, *[torch.complex64] * (name in algebra)):
-            samples = some_samples(name, dtype)
+            samples = few_samples(name, dtype)
             numbers = iter(run(samples, [])[0] if samples else ())
             wrong += [
                 f"{name}, {[list(t.shape) for t in tensors_of(sample)]}, {sample.keywords}: {text}"

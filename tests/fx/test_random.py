@@ -25,11 +25,11 @@ class Random(torch.nn.Module):
 def drawn(function: Callable[[torch.Tensor], torch.Tensor], seed: int, **options: Any) -> Any:
     module = Random(function)
     program = composites.export(module, (torch.ones(SHAPE),), **options)
-    assert "rng_seed" in [value.name for value in program.inputs]
-    given = {**program.module_weights(module), "arg:0": np.ones(SHAPE, np.float32)}
-    read = {value.name for value in program.inputs}
+    assert "rng_seed" in [array.name for array in program.inputs]
+    values = {**program.module_weights(module), "arg:0": np.ones(SHAPE, np.float32)}
+    read = {array.name for array in program.inputs}
     return program.run(
-        {name: value for name, value in given.items() if name in read}
+        {name: array for name, array in values.items() if name in read}
         | {"rng_seed": np.int64(seed)}
     )
 
@@ -39,10 +39,10 @@ def test_the_gradient_of_dropout_has_its_mask(ops: Any) -> None:
     def loss(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(x, 0.5).square().sum()
 
-    found = drawn(loss, 3, train=True, ops=ops)
-    kept = np.asarray(found["grad:weight"])
+    outputs = drawn(loss, 3, train=True, ops=ops)
+    kept = np.asarray(outputs["grad:weight"])
     assert set(np.unique(kept)) == {0.0, 8.0}
-    assert float(found["loss"]) == pytest.approx((kept > 0).sum() * 4)
+    assert float(outputs["loss"]) == pytest.approx((kept > 0).sum() * 4)
 
 
 def test_the_states_of_other_generators_are_kept_outside_of_exports() -> None:

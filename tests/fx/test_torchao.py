@@ -125,18 +125,18 @@ def test_a_quantized_layer_is_one_composite(name: str, dtype: torch.dtype, tmp_p
     expected = model(x)
     program = composites.export(model, (x,))
     assert written_composites(program.module.text) == {f"ptxla.{composite}": 2}
-    found = compiled(program, model, x).to(dtype)
+    actual = compiled(program, model, x).to(dtype)
     # XLA divides by multiplying with a reciprocal, which moves a number of a row by a step.
     step_of_rows = float(x.abs().max() / 127) * limit
     tolerance: dict[str, Any] = {"rtol": 0.02, "atol": 0.01} if dtype == torch.bfloat16 else {}
     if composite == "int8_dynamic_linear" and not tolerance:
         tolerance = {"rtol": 1e-5, "atol": step_of_rows}
-    torch.testing.assert_close(found, expected, **tolerance)
+    torch.testing.assert_close(actual, expected, **tolerance)
     torch._dynamo.reset()
     options: Any = {"save": str(tmp_path)}
     with composites.enabled("quantization"):
         live = torch.compile(model, backend="composites", fullgraph=True, options=options)(x)
-    torch.testing.assert_close(live, found, rtol=0, atol=0)
+    torch.testing.assert_close(live, actual, rtol=0, atol=0)
     (saved,) = tmp_path.rglob("program.mlir")
     assert written_composites(saved.read_text()) == {f"ptxla.{composite}": 2}
     if name == "MX, even":  # torchao calls torch.tensor, which no dispatch mode sees
@@ -248,8 +248,8 @@ def test_adapters_beside_frozen_weights_have_the_gradients_of_eager(name: str) -
     for value in (loss, expected):
         value.backward()
     torch.testing.assert_close(loss, expected)
-    for found, parameter in zip(model[0].parameters(), eager[0].parameters(), strict=True):
-        torch.testing.assert_close(found.grad, parameter.grad, rtol=2e-5, atol=1e-7)
+    for ours, parameter in zip(model[0].parameters(), eager[0].parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, parameter.grad, rtol=2e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", [name for name in CONFIGS if "act" in name or "int8 rows" in name])
@@ -297,8 +297,8 @@ def test_models_that_transformers_quantizes_go_through_unchanged(tmp_path: Path)
         live = torch.compile(model, backend="composites")(**keywords).logits
         expected = model(**keywords).logits
     assert composites.stats().entries[f"ptxla.{composite}"].calls >= before + 7
-    for found in (logits, live):
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    for actual in (logits, live):
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 class Quantizing(nn.Module):
@@ -332,7 +332,7 @@ def trained(call: Any, optimizer: torch.optim.Optimizer, x: Tensor) -> float:
 
 
 def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
-    """Composites, and without them what they mean, in live programs and in an exported step."""
+    """Losses agree with composites and without, in live programs and in an exported step."""
     x = torch.randn(8, 16, generator=torch.Generator().manual_seed(1))
 
     def losses(names: tuple[str, ...] | None) -> tuple[list[float], Quantizing]:
@@ -346,8 +346,8 @@ def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
 
     expected, eager = losses(None)
     for names in ((), ("quantization",)):
-        found, model = losses(names)
-        torch.testing.assert_close(found, expected)
+        actual, model = losses(names)
+        torch.testing.assert_close(actual, expected)
         torch.testing.assert_close(list(model.parameters()), list(eager.parameters()))
     torch.manual_seed(0)
     program = composites.export(Quantizing(), (x,), optimizer=partial(torch.optim.SGD, lr=0.1))
@@ -363,7 +363,7 @@ def test_training_with_fake_quantization_has_the_losses_of_eager() -> None:
 
 
 def test_an_optimizer_keeps_its_state_in_bytes() -> None:
-    """Its step writes to tensors that hold others."""
+    """A step writes to tensors that hold others."""
     torch.manual_seed(0)
     model, x = nn.Sequential(nn.Linear(64, 64), Calling(lambda y: y.sin().mean())), torch.ones(64)
     step = composites.export(model, (x,), optimizer=partial(AdamW8bit, lr=0.01)).compile()
@@ -391,20 +391,20 @@ def test_a_converted_program_quantizes_by_composites(
     prepared(x)
     converted = convert_pt2e(prepared)
     expected = converted(x).detach()
-    of_weights = "channel" if is_per_channel else "tensor"
-    of_input, uses = ("tensor_with_tensors", 2) if is_dynamic else ("tensor", 3)
-    counted = Counter({f"ptxla.dequantize_per_{of_weights}": 2})
-    counted.update({f"ptxla.{name}_per_{of_input}": uses for name in ("quantize", "dequantize")})
+    for_weight = "channel" if is_per_channel else "tensor"
+    for_input, uses = ("tensor_with_tensors", 2) if is_dynamic else ("tensor", 3)
+    counted = Counter({f"ptxla.dequantize_per_{for_weight}": 2})
+    counted.update({f"ptxla.{name}_per_{for_input}": uses for name in ("quantize", "dequantize")})
     if is_dynamic:
         counted["ptxla.choose_qparams"] = 2
     for program in (converted, torch.export.export(converted, (x,))):
-        found = composites.export(program, (x,), ops=["quantization"])
-        assert written_composites(found.module.text) == counted
-        torch.testing.assert_close(compiled(found, program, x), expected)
-        typed = to_quantized_types(found.module)
+        quantized = composites.export(program, (x,), ops=["quantization"])
+        assert written_composites(quantized.module.text) == counted
+        torch.testing.assert_close(compiled(quantized, program, x), expected)
+        typed = to_quantized_types(quantized.module)
         assert ("!quant.uniform" in typed.text) == (not (is_dynamic and is_per_channel))
-        there_and_back = replace(found, module=from_quantized_types(typed))
-        results = there_and_back.run({**found.module_weights(program), "arg:0": x})
+        there_and_back = replace(quantized, module=from_quantized_types(typed))
+        results = there_and_back.run({**quantized.module_weights(program), "arg:0": x})
         torch.testing.assert_close(torch.tensor(results["out:0"]), expected)
     assert not written_composites(composites.export(converted, (x,), ops=["gelu"]).module.text)
     torch._dynamo.reset()

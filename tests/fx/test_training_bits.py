@@ -29,7 +29,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
 WEEKLY = ("mamba", "t5", "vit")
 
 CLOSE = 2e-6
-"""How far a gradient with other bits may be away, of the largest gradient of the model."""
+"""The largest error of a gradient with other bits, relative to the model's largest gradient."""
 
 Results = dict[str, np.ndarray[Any, Any]]
 
@@ -49,9 +49,9 @@ def results_of(name: str, ops: Sequence[str]) -> Results:
     return program.run({**program.module_weights(module), **arguments})
 
 
-def other_bits(one: Results, other: Results) -> set[str]:
-    assert one.keys() == other.keys()
-    return {name for name in one if one[name].tobytes() != other[name].tobytes()}
+def other_bits(first: Results, second: Results) -> set[str]:
+    assert first.keys() == second.keys()
+    return {name for name in first if first[name].tobytes() != second[name].tobytes()}
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_a_step_has_the_same_bits_but_for_named_entries(name: str) -> None:
     largest = max(float(np.abs(value).max()) for key, value in plain.items() if key != "loss")
     for exception in exceptions:
         changed = results_of(name, [exception])
-        found = other_bits(changed, plain)
-        assert found, f"{exception} has the same bits: it is no exception any more"
-        assert "loss" not in found
-        for key in found:
+        keys = other_bits(changed, plain)
+        assert keys, f"{exception} has the same bits: it is not an exception any more"
+        assert "loss" not in keys
+        for key in keys:
             assert np.abs(changed[key] - plain[key]).max() <= CLOSE * largest, key
 
 
@@ -94,12 +94,12 @@ class Loss(torch.nn.Module):
 
 torch.manual_seed(0)
 module, labels = Loss(), torch.arange(128)
-found = []
+pairs = []
 for ops in ([], ["cross_entropy_loss"]):
     program = composites.export(module, (labels,), train=True, ops=ops, frontend="fx")
     results = program.run({**program.module_weights(module), "arg:0": labels})
-    found.append((float(results["loss"]), torch.tensor(results["grad:logits"])))
-(loss, grad), (our_loss, our_grad) = found
+    pairs.append((float(results["loss"]), torch.tensor(results["grad:logits"])))
+(loss, grad), (our_loss, our_grad) = pairs
 print(json.dumps({
     "loss": loss == our_loss,
     "gradient": torch.equal(grad, our_grad),
@@ -116,7 +116,7 @@ def test_the_gradient_of_the_loss_as_users_compile_it(flags: str) -> None:
     environment["XLA_FLAGS"] = f"{environment['XLA_FLAGS']} {flags}".strip()
     done = run_python(LOSS, **environment)
     assert done.code == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["loss"]
-    assert found["distance"] <= CLOSE
-    assert found["gradient"] or not flags
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["loss"]
+    assert report["distance"] <= CLOSE
+    assert report["gradient"] or not flags

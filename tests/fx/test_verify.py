@@ -55,14 +55,14 @@ def test_a_graph_that_cannot_run_verifies_nothing(monkeypatch: pytest.MonkeyPatc
 def test_values_come_back() -> None:
     running = activation.backend().frontend.running
     for dtype, shape in product(DTYPES, ((2, 3), (), (0, 2))):
-        given = torch.arange(6).reshape(2, 3).to(dtype)
-        given = given.t()[:3, :2].t() if shape == (2, 3) else given.new_ones(shape)
+        source = torch.arange(6).reshape(2, 3).to(dtype)
+        source = source.t()[:3, :2].t() if shape == (2, 3) else source.new_ones(shape)
         with running() as graph:
-            placed = graph.put(given)
+            placed = graph.put(source)
             with graph.call():
                 copy = placed.clone()
             graph.run([placed, copy])
             for tensor in (placed, copy):
-                found = graph.values(tensor)
-                assert found.dtype == dtype
-                assert torch.equal(found, given)
+                values = graph.values(tensor)
+                assert values.dtype == dtype
+                assert torch.equal(values, source)

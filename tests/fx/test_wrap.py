@@ -100,7 +100,7 @@ def cast(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("function", [dropped, moved, cast])
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_functions(backend: str, function: Callable[[Tensor], Tensor]) -> None:
-    """Also those of several sizes, each of which is compiled."""
+    """Functions of several sizes are compiled for each size."""
     with composites.enabled("all"):
         run = compiled(function, backend)
         for size in (8, 16, 24):

@@ -55,9 +55,9 @@ def training() -> Program:
 
 
 def targets(program: Program) -> list[str]:
-    """Of the custom calls that run where the composites are unknown."""
-    found = re.findall(r"stablehlo\.custom_call @([\w$.]+)", decompose(program.module).text)
-    return sorted({name for name in found if name.startswith("__")})
+    """The targets of custom calls that run where the composites are unknown."""
+    names = re.findall(r"stablehlo\.custom_call @([\w$.]+)", decompose(program.module).text)
+    return sorted({name for name in names if name.startswith("__")})
 
 
 @pytest.mark.usefixtures("h100")
@@ -80,7 +80,7 @@ def test_a_training_step_has_all_kernels(training: Program) -> None:
 
 @pytest.mark.usefixtures("h100")
 def test_the_whole_step_is_lowered_for_cuda(training: Program, tmp_path: Path) -> None:
-    """A saved program as jax passes it to XLA on a machine with a GPU."""
+    """A saved program is lowered as jax passes it to XLA on a machine with a GPU."""
     placed = training.with_kernels("cuda").program
     placed.save(tmp_path / "step")
     program = Program.load(tmp_path / "step")
@@ -169,8 +169,8 @@ def function_of(path: str) -> Callable[..., Any]:
 
 def lowered(path: str, operands: list[tuple[tuple[int, ...], Any]], **attributes: Any) -> str:
     with enable_x64():
-        given = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in operands]
-        traced = jax.jit(partial(function_of(path), **attributes)).trace(*given)
+        shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in operands]
+        traced = jax.jit(partial(function_of(path), **attributes)).trace(*shapes)
         text: str = traced.lower(lowering_platforms=("cuda",)).as_text()
         return text
 
@@ -222,18 +222,18 @@ def test_kernels_refuse_what_they_do_not_compute() -> None:
 def test_calls_go_to_the_first_kernel_that_takes_them() -> None:
     attention = functional.scaled_dot_product_attention
     module = Calling(lambda query: attention(query, query, query))
-    found = {}
+    chosen = {}
     for size, dtype in ((64, BF16), (20, BF16), (64, torch.float32), (136, BF16)):
         program = composites.export(module, (torch.empty(2, 4, 32, size, dtype=dtype),))
         uses = program.with_kernels("cuda").kernels
-        (found[size, dtype],) = (use for use in uses if use.composite.endswith("attention"))
-    assert {call: use.kernel for call, use in found.items()} == {
+        (chosen[size, dtype],) = (use for use in uses if use.composite.endswith("attention"))
+    assert {call: use.kernel for call, use in chosen.items()} == {
         (64, BF16): "gpu_kernels.attention:attention",
         (20, BF16): "gpu_kernels.flash:attention",
         (64, torch.float32): "gpu_kernels.flash:attention",
         (136, BF16): None,
     }
-    reason = str(found[136, BF16].reason)
+    reason = str(chosen[136, BF16].reason)
     for kernel in ("gpu_kernels.attention:attention", "gpu_kernels.flash:attention"):
         assert f"{kernel}: needs query.shape[-1] <= 128" in reason
 
@@ -247,9 +247,9 @@ def test_attention_asks_cudnn_for_what_jax_asks(
     causal: bool, heads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """jax asks a GPU for the version of cuDNN; the test answers in its place."""
-    from jax._src.cudnn import fused_attention_stablehlo as of_jax
+    from jax._src.cudnn import fused_attention_stablehlo as jax_attention
 
-    monkeypatch.setattr(of_jax, "check_cudnn_version", lambda: 91300)
+    monkeypatch.setattr(jax_attention, "check_cudnn_version", lambda: 91300)
     query, key = (jax.ShapeDtypeStruct((2, 32, n, 64), jnp.bfloat16) for n in (4, heads))
 
     def theirs(query: Any, key: Any, value: Any) -> Any:
@@ -261,17 +261,17 @@ def test_attention_asks_cudnn_for_what_jax_asks(
         return jax.grad(summed, (0, 1, 2))(query, key, value)
 
     attributes = {**ATTENTION, "is_causal": causal, "enable_gqa": True}
-    of_backward = {**attributes, "output_mask": (True, True, True, False)}
+    keywords = {**attributes, "output_mask": (True, True, True, False)}
 
     def ours(query: Any, key: Any, value: Any) -> Any:
-        q, k, v = (jnp.swapaxes(each, 1, 2) for each in (query, key, value))
+        q, k, v = (jnp.swapaxes(operand, 1, 2) for operand in (query, key, value))
         result, sums = function_of("attention:attention")(q, k, v, **attributes)
         backward = function_of("attention:attention_backward")
-        return backward(result, q, k, v, result, sums, **of_backward)
+        return backward(result, q, k, v, result, sums, **keywords)
 
-    found, expected = (custom_calls(each, query, key, key) for each in (ours, theirs))
+    actual, expected = (custom_calls(call, query, key, key) for call in (ours, theirs))
     assert len(expected) == 2
-    assert found == expected
+    assert actual == expected
 
 
 def custom_calls(function: Callable[..., Any], *operands: Any) -> dict[str, tuple[Any, str, str]]:
@@ -280,10 +280,10 @@ def custom_calls(function: Callable[..., Any], *operands: Any) -> dict[str, tupl
     pattern = (
         r"@(__cudnn\S+?)\(.*?backend_config = \"(.*?)\", (operand_layouts.*?\])\}? ?: (\(.*)\n"
     )
-    found = {}
+    calls = {}
     for target, settings, layouts, types in re.findall(pattern, lowered.as_text()):
         read = json.loads(settings.replace("\\22", '"'))
         # jax 0.7.1 writes this empty list, which newer releases leave out.
         read.pop("wait_on_operation_queues", None)
-        found[target] = (read, layouts, types)
-    return found
+        calls[target] = (read, layouts, types)
+    return calls

@@ -110,7 +110,7 @@ CUDNN: Mapping[str, Sample] = {
     "attention, grouped": cudnn((2, 4, 64, 16), *[(2, 2, 64, 16)] * 2, enable_gqa=True),
     "attention, three dimensions": cudnn((4, 64, 16)),
 }
-"""They run on a GPU only."""
+"""Kernels that run on a GPU only."""
 if HAS_GPU:
     SAMPLES = {**SAMPLES, **{f"cuDNN's {name}": sample for name, sample in CUDNN.items()}}
 
@@ -120,7 +120,7 @@ SLOW = (
     *("attention, causal, more keys", "attention, bf16", "loss, ignored", "loss, bf16"),
     *("norm, several blocks of rows", "norm, epsilon", "norm, bf16"),
 )
-"""In interpret mode, the others take minutes."""
+"""Samples of slow runs. In interpret mode, the other samples take minutes."""
 
 
 def tier(name: str) -> Any:
@@ -169,14 +169,14 @@ def compared(
     from gpu_kernels.pallas import interpreted
 
     kernels = kernels_of(program, registry, module)
-    given: dict[str, Any] = {"inputs": inputs, "timed": False}
+    options: dict[str, Any] = {"inputs": inputs, "timed": False}
     if not HAS_GPU:
         with interpreted():
-            comparison = compare(program.module, kernels, tolerance=tolerance, **given)
+            comparison = compare(program.module, kernels, tolerance=tolerance, **options)
         assert not comparison.problems
         return len(comparison.calls)
     exact = with_exact_products(program)
-    comparison = compare(exact, kernels, tolerance=math.inf, platform="cuda", **given)
+    comparison = compare(exact, kernels, tolerance=math.inf, platform="cuda", **options)
     assert not comparison.problems
     for call in comparison.calls:
         assert call.numbers is not None

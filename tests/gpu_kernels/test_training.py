@@ -42,12 +42,12 @@ def test_training_with_kernels() -> None:
             program.module, listed_kernels(program.module, "cuda"), platform=platform
         )
         assert {call.name for call in placed.taken} == KERNELS
-        found = losses_of(replace(program, module=placed.module), weights, batch, platform)
+        actual = losses_of(replace(program, module=placed.module), weights, batch, platform)
     expected = losses_of(program, weights, batch, platform)
     # A GPU's products of f32 have factors that are rounded to TF32.
     tolerance = 5e-2 if HAS_GPU else 1e-4
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
-    assert found[-1] < found[0] - 0.1
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+    assert actual[-1] < actual[0] - 0.1
 
 
 def losses_of(

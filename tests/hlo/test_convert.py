@@ -48,7 +48,7 @@ FUNCTIONS = {
 
 
 def test_numbers_stay() -> None:
-    """Of all functions in one module."""
+    """All functions in one module have JAX's numbers."""
 
     def all_of_them(x: Any) -> list[Any]:
         return [function(x) for function in FUNCTIONS.values()]

@@ -47,7 +47,7 @@ def test_a_module_is_put_in_once() -> None:
     linked = link(hlo_proto.Module.FromString(graph), modules)
     ids = [computation.id for computation in linked]
     assert len(set(ids)) == len(ids) == 6  # the modules, three calls, and the graph
-    calls = [i for each in linked[:-1] for i in each.instructions if i.opcode == "call"]
+    calls = [i for caller in linked[:-1] for i in caller.instructions if i.opcode == "call"]
     assert [ids.index(*call.called_computation_ids) for call in calls] == [0, 2, 0]
     module = to_stablehlo(graph, modules)
     assert module is not None

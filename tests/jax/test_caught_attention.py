@@ -43,8 +43,8 @@ def loss(logits: Any, labels: Any) -> Any:
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
 
 
-def _operands(heads: int = 4, of_keys: int = 2) -> tuple[Any, Any, Any]:
-    return normal(0, 2, 5, heads, 8), normal(1, 2, 6, of_keys, 8), normal(2, 2, 6, of_keys, 8)
+def _operands(heads: int = 4, key_heads: int = 2) -> tuple[Any, Any, Any]:
+    return normal(0, 2, 5, heads, 8), normal(1, 2, 6, key_heads, 8), normal(2, 2, 6, key_heads, 8)
 
 
 GROUPED, ALIKE = _operands(), _operands(4, 4)
@@ -156,17 +156,17 @@ def test_bits(programs: dict[str, Program]) -> None:
 def test_programs_mean_the_entry(programs: dict[str, Program]) -> None:
     """The function computes what the entry computes in PyTorch programs, with its gradients."""
 
-    def results(of_entries: bool) -> Any:
-        found = {}
+    def results(use_entries: bool) -> Any:
+        numbers = {}
         for name, program in programs.items():
-            run = program.entry if of_entries else program.run
-            found[name] = run(*program.arrays), gradients(run)(*program.arrays)
-        return found
+            run = program.entry if use_entries else program.run
+            numbers[name] = run(*program.arrays), gradients(run)(*program.arrays)
+        return numbers
 
     ours, theirs = jax.jit(results, static_argnums=0)(True), jax.jit(results, static_argnums=0)(0)
-    for name, one in ours.items():
+    for name, result in ours.items():
         close = partial(np.testing.assert_allclose, rtol=1e-5, atol=2e-6, err_msg=name)
-        jax.tree.map(close, one, theirs[name])
+        jax.tree.map(close, result, theirs[name])
 
 
 def test_what_the_composites_say() -> None:
@@ -219,7 +219,7 @@ def test_modules_of_flax() -> None:
 
 
 def test_what_is_left_alone() -> None:
-    def of_linen(**options: Any) -> Function:
+    def linen(**options: Any) -> Function:
         return partial(nn.dot_product_attention, **options)
 
     lengths, key = jnp.asarray([3, 2], jnp.int32), jax.random.key(7)
@@ -232,14 +232,14 @@ def test_what_is_left_alone() -> None:
             "not arrays of one floating-point type",
             lambda q, k, v: nn.dot_product_attention(q, k.astype(jnp.bfloat16), v),
         ),
-        ("the weights have dropout", of_linen(dropout_rng=key, dropout_rate=0.5)),
+        ("the weights have dropout", linen(dropout_rng=key, dropout_rate=0.5)),
         (
             "the weights have dropout",
             partial(nnx.dot_product_attention, dropout_rng=key, dropout_rate=0.5),
         ),
-        ("a precision is given", of_linen(precision="highest")),
-        ("another type than the computation", of_linen(dtype=np.float16)),
-        ("functions for products", of_linen(einsum_dot_general=jax.lax.dot_general)),
+        ("a precision is given", linen(precision="highest")),
+        ("another type than the computation", linen(dtype=np.float16)),
+        ("functions for products", linen(einsum_dot_general=jax.lax.dot_general)),
         (
             "the bias is not an array of floats",
             lambda q, k, v: attention(q, k, v, MASK.astype(jnp.int32)),
@@ -273,7 +273,7 @@ QUERY, KEY, VALUE = normal(2, 3, 2, 5, 4, 8), normal(3, 3, 2, 6, 2, 8), normal(4
 BIASES = normal(5, 3, 2, 4, 5, 6)
 MASKS = jnp.asarray(np.asarray(BIASES) > -1)
 OF_ONE = (QUERY[:, 0], KEY[:, 0], VALUE[:, 0])
-"""Without a batch, as in programs that compute one example."""
+"""Programs without a batch, which compute one example."""
 
 
 @dataclass(frozen=True)
@@ -321,29 +321,29 @@ MAPPED = {
 
 def _caught_of_all(change: Function) -> tuple[str, Counter[str]]:
     """A program of all functions under `jax.vmap`, and its composites."""
-    calls: dict[str, Call] = {name: (change(one), one.arrays) for name, one in MAPPED.items()}
+    calls: dict[str, Call] = {name: (change(case), case.arrays) for name, case in MAPPED.items()}
     text = all_with_and_without(calls, NAME, LOSS_NAME)
     return text, names(text)
 
 
 @pytest.mark.slow
 def test_vmap() -> None:
-    text, found = _caught_of_all(lambda one: jax.vmap(one.function, one.axes))
-    assert found == Counter(f"ptxla.{one.entry}" for one in MAPPED.values())
-    assert [name for name, one in MAPPED.items() if f": ({one.operands}) -> " not in text] == []
+    text, counts = _caught_of_all(lambda case: jax.vmap(case.function, case.axes))
+    assert counts == Counter(f"ptxla.{case.entry}" for case in MAPPED.values())
+    assert [name for name, case in MAPPED.items() if f": ({case.operands}) -> " not in text] == []
 
 
 @pytest.mark.slow
 def test_gradients_under_vmap() -> None:
     """Gradients of each call are JAX's operations, with the same bits."""
-    _, found = _caught_of_all(lambda one: gradients(jax.vmap(one.function, one.axes)))
-    expected = [n for one in MAPPED.values() for n in (f"ptxla.{one.entry}", *backward(one.entry))]
-    assert found == Counter(expected)
+    _, counts = _caught_of_all(lambda case: gradients(jax.vmap(case.function, case.axes)))
+    right = [n for case in MAPPED.values() for n in (f"ptxla.{case.entry}", *backward(case.entry))]
+    assert counts == Counter(right)
 
-    def each(one: Mapped) -> Function:
-        return jax.vmap(jax.grad(partial(weighted, one.function)), one.axes)
+    def mapped_gradients(case: Mapped) -> Function:
+        return jax.vmap(jax.grad(partial(weighted, case.function)), case.axes)
 
-    assert _caught_of_all(each)[1] == {}
+    assert _caught_of_all(mapped_gradients)[1] == {}
 
 
 @pytest.mark.slow
@@ -351,18 +351,18 @@ def test_gradient_of_an_input_with_other_uses() -> None:
     """JAX adds up gradients one by one, in an order that differs between its releases. A composite
     stays only where its gradient is the first one, so the bits are the same in any place."""
     calls: dict[str, Call] = {}
-    for place in range(3):
+    for index in range(3):
         uses = [lambda logits: jnp.sin(logits).sum(-1), lambda x: jax.nn.logsumexp(x, -1)]
-        uses.insert(place, lambda logits: jax.vmap(loss)(logits, LABELS))
+        uses.insert(index, lambda logits: jax.vmap(loss)(logits, LABELS))
         program = jax.grad(lambda logits, uses=uses: sum(use(logits) for use in uses).sum())
-        calls[f"place {place}"] = program, (LOGITS,)
+        calls[f"index {index}"] = program, (LOGITS,)
     text = all_with_and_without(calls, LOSS_NAME)
     assert set(composite_names(text)) <= {LOSS, f"{LOSS}_backward"}
 
 
 @pytest.mark.slow
 def test_what_one_composite_cannot_be() -> None:
-    """Keys for all calls, a bias for the whole batch of each call, and calls of calls."""
+    """Keys for all calls, a bias for the batch of each call, and calls of calls are left alone."""
     shared = gradients(jax.vmap(attention, (0, None, None)))
     assert caught(shared, QUERY, KEY[0], VALUE[0]) == {}
     assert caught(jax.vmap(attention), QUERY, KEY, VALUE, BIASES[:, :1]) == {}
@@ -390,11 +390,11 @@ def test_transformations_of_many() -> None:
     kept = jax.grad(jax.checkpoint(total))
     expected = jax.jit(lambda x: (twice(x), kept(x)))(LOGITS)
     with composites.jax.enabled(LOSS_NAME):
-        compiled = [jax.jit(one).lower(LOGITS) for one in (twice, kept)]
-    for one, right in zip(compiled, expected, strict=True):
-        found = composite_names(one.as_text())
-        assert found == [LOSS, f"{LOSS}_backward"] if KNOWS_SUMS else set(found) <= {LOSS}
-        np.testing.assert_allclose(one.compile()(LOGITS), right, rtol=1e-5, atol=1e-6)
+        compiled = [jax.jit(function).lower(LOGITS) for function in (twice, kept)]
+    for program, right in zip(compiled, expected, strict=True):
+        names = composite_names(program.as_text())
+        assert names == [LOSS, f"{LOSS}_backward"] if KNOWS_SUMS else set(names) <= {LOSS}
+        np.testing.assert_allclose(program.compile()(LOGITS), right, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -22,9 +22,9 @@ from composites_testing.caught import (
     assert_same_errors,
     calls_in,
     left_alone,
+    linen_function,
+    nnx_function,
     normal,
-    of_linen,
-    of_nnx,
     reasons,
     same_without_jit,
     weighted,
@@ -50,7 +50,7 @@ class Caught:
     entry: str
     run: Function
     has_backward: bool = True
-    """Whether its gradient is a composite too, where its input has no other uses."""
+    """True if the gradient is a composite too, where the input has no other uses."""
     arguments: Mapping[str, Any] | None = None
     """The entry's own arguments for the same, beside the array."""
 
@@ -95,7 +95,7 @@ MORE_FUNCTIONS = {
 
 
 @cache
-def _of_packages() -> dict[str, Caught]:
+def _package_functions() -> dict[str, Caught]:
     """Functions of flax and optax."""
 
     def norm(made: tuple[Function, Any]) -> Function:
@@ -119,11 +119,11 @@ def _of_packages() -> dict[str, Caught]:
         ),
     }
     return {name: Caught(*loss) for name, loss in losses.items()} | {
-        "layer norm": Caught("layer_norm", norm(of_linen(nn.LayerNorm(), X))),
-        "without bias": Caught("layer_norm", norm(of_linen(nn.LayerNorm(use_bias=False), X))),
-        "RMS norm": Caught("rms_norm", norm(of_linen(nn.RMSNorm(), X))),
-        "layer norm of nnx": Caught("layer_norm", norm(of_nnx(nnx.LayerNorm(6, rngs=rngs)))),
-        "RMS norm of nnx": Caught("rms_norm", norm(of_nnx(nnx.RMSNorm(6, rngs=rngs)))),
+        "layer norm": Caught("layer_norm", norm(linen_function(nn.LayerNorm(), X))),
+        "without bias": Caught("layer_norm", norm(linen_function(nn.LayerNorm(use_bias=False), X))),
+        "RMS norm": Caught("rms_norm", norm(linen_function(nn.RMSNorm(), X))),
+        "layer norm of nnx": Caught("layer_norm", norm(nnx_function(nnx.LayerNorm(6, rngs=rngs)))),
+        "RMS norm of nnx": Caught("rms_norm", norm(nnx_function(nnx.RMSNorm(6, rngs=rngs)))),
     }
 
 
@@ -137,7 +137,7 @@ def _of_packages() -> dict[str, Caught]:
 def functions(request: pytest.FixtureRequest) -> dict[str, Caught]:
     if request.param in CALLING:
         return {request.param: CALLING[request.param]}
-    return FUNCTIONS if request.param == "few" else {**MORE_FUNCTIONS, **_of_packages()}
+    return FUNCTIONS if request.param == "few" else {**MORE_FUNCTIONS, **_package_functions()}
 
 
 def _entries(functions: dict[str, Caught]) -> set[str]:
@@ -186,8 +186,8 @@ def test_loop(functions: dict[str, Caught]) -> None:
     with composites.jax.enabled(*_entries(functions)):
         lowered = jax.jit(program).lower(X)
     assert set(composite_names(lowered.as_text())) >= {c.composite for c in functions.values()}
-    found = lowered.compile()(X)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-6), found, expected)
+    actual = lowered.compile()(X)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-6), actual, expected)
 
 
 @pytest.mark.slow
@@ -224,7 +224,7 @@ def test_attributes() -> None:
         assert 'approximate = "tanh"' in lowered(jax.nn.gelu, X)
         assert 'approximate = "none"' in lowered(lambda x: jax.nn.gelu(x, approximate=False), X)
         assert "dim = 0 : i64" in lowered(partial(jax.nn.softmax, axis=-2), X)
-        assert "eps = 9.99999997E-7 : f32" in lowered(_of_packages()["layer norm"].run, X)
+        assert "eps = 9.99999997E-7 : f32" in lowered(_package_functions()["layer norm"].run, X)
 
 
 CORNERS = jnp.asarray(
@@ -235,24 +235,24 @@ CORNERS = jnp.asarray(
 @pytest.mark.slow
 def test_functions_mean_their_entries() -> None:
     """The JAX function computes what the entry computes in PyTorch programs, also at corners."""
-    found, expected = {}, {}
+    caught_runs, entry_runs = {}, {}
     for name, caught in {**FUNCTIONS, **CALLING, **MORE_FUNCTIONS}.items():
         if caught.arguments is None:
             continue
         entry = partial(composites.jax.entry(caught.entry), **caught.arguments)
         x = CORNERS[1:] if "softmax" in name or name == "glu" else CORNERS[:, 1:]
-        found[name], expected[name] = partial(caught.run, x), partial(entry, x)
+        caught_runs[name], entry_runs[name] = partial(caught.run, x), partial(entry, x)
         if caught.has_backward:
             name = f"gradient of {name}"
-            found[name] = partial(jax.grad(partial(weighted, caught.run)), x)
-            expected[name] = partial(jax.grad(partial(weighted, entry)), x)
+            caught_runs[name] = partial(jax.grad(partial(weighted, caught.run)), x)
+            entry_runs[name] = partial(jax.grad(partial(weighted, entry)), x)
     ours, theirs = (
         jax.jit(lambda calls=calls: {name: call() for name, call in calls.items()})()
-        for calls in (found, expected)
+        for calls in (caught_runs, entry_runs)
     )
-    for name, one in ours.items():
+    for name, result in ours.items():
         # At -30, the derivative of gelu is a small number times what tanh leaves of 1 - 1.
-        np.testing.assert_allclose(one, theirs[name], rtol=2e-6, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(result, theirs[name], rtol=2e-6, atol=1e-4, err_msg=name)
 
 
 # ---- which references are caught ----
@@ -323,7 +323,7 @@ LEFT_ALONE: dict[str, tuple[str, Function, str]] = {
 def test_calls_that_are_left_alone() -> None:
     plain: dict[str, Any] = {"use_bias": False, "use_scale": False}
     norm = "layer_norm"
-    of_packages: dict[str, tuple[str, Function, str]] = {
+    package_calls: dict[str, tuple[str, Function, str]] = {
         "mask": (norm, lambda x: nn.LayerNorm(**plain).apply({}, x, mask=BOOLEAN), "has a mask"),
         "other axes": (
             norm,
@@ -331,7 +331,7 @@ def test_calls_that_are_left_alone() -> None:
             "its axes are not the last ones",
         ),
     }
-    programs = {**LEFT_ALONE, **of_packages}
+    programs = {**LEFT_ALONE, **package_calls}
     assert_left_alone({n: (entry, (run, (X,)), why) for n, (entry, run, why) in programs.items()})
 
     def classes_in_front(x: Any) -> Any:
@@ -368,8 +368,8 @@ def test_arrays_of_numpy_and_odd_labels_are_left_alone(caplog: pytest.LogCapture
         "a corner at 0": ("huber_loss", partial(huber, delta=0), "not above 0"),
         "sigmoid": ("binary_cross_entropy_with_logits", sigmoid, "of numpy"),
         **{
-            name: ("cross_entropy_loss", partial(cross_entropy, *given), reason)
-            for name, given, reason in (
+            name: ("cross_entropy_loss", partial(cross_entropy, *arguments), reason)
+            for name, arguments, reason in (
                 ("logits of numpy", (wide, np.array([1, 2, 3])), "of numpy"),
                 ("a label", (logits[0, 0], 2), "not an array of i32"),
                 ("a label of numpy", (logits[0, 0], np.int64(2)), "not an array of i32"),
@@ -395,7 +395,7 @@ def test_errors_are_those_of_the_program() -> None:
     sigmoid = optax.sigmoid_binary_cross_entropy
     calls: dict[str, Function] = {
         "an axis out of bounds": lambda: jax.nn.softmax(X, axis=7),
-        "an axis that is no integer": lambda: cross_entropy(logits, labels, -1.0),
+        "an axis that is not an integer": lambda: cross_entropy(logits, labels, -1.0),
         "an axis of numpy": lambda: cross_entropy(logits, labels, np.int32(-1)),
         "logits in a list": lambda: cross_entropy([1.0, 2.0], jnp.array(1)),
         "labels in a list": lambda: cross_entropy(logits[0], [1, 2, 3, 4]),
@@ -432,11 +432,11 @@ def test_equal_calls_share_one_decomposition() -> None:
     with composites.jax.enabled("gelu"):
         text = lowered(jax.value_and_grad(program), X)
         forward = lowered(lambda x: jax.nn.gelu(jax.nn.gelu(jax.nn.gelu(x))), X)
-    found = Counter(composite_names(text))
+    counts = Counter(composite_names(text))
     if KNOWS_SUMS:
-        assert found == {"ptxla.gelu": 2, "ptxla.gelu_backward": 2}
+        assert counts == {"ptxla.gelu": 2, "ptxla.gelu_backward": 2}
         assert text.count("func.func private") == 2
     else:  # the gradient is JAX's operations
-        assert found == {"ptxla.gelu": 2}
+        assert counts == {"ptxla.gelu": 2}
     assert forward.count("stablehlo.composite") == 3
     assert forward.count("func.func private") == 1

@@ -47,7 +47,7 @@ ENTRIES = (*(norm.entry for norm in NORMS), "embedding")
 
 def _linen(norm: Norm, base: Any = None, **options: Any) -> tuple[caught.Function, Any]:
     """A function of variables and an input, and the variables."""
-    run, variables = caught.of_linen(getattr(nn, norm.name)(**norm.options), IMAGE, **options)
+    run, variables = caught.linen_function(getattr(nn, norm.name)(**norm.options), IMAGE, **options)
     if base is not None:
         changed = base(**norm.options, **options)
         run = lambda v, x: changed.apply(v, x, mutable=caught.RESULTS)  # noqa: E731
@@ -60,7 +60,7 @@ def _nnx(
     """The same of flax.nnx. `change` is for the module."""
     module = (base or getattr(nnx, norm.name))(8, **norm.options, rngs=nnx.Rngs(0))
     change(module)
-    return caught.of_nnx(module)
+    return caught.nnx_function(module)
 
 
 def _caught(programs: dict[str, caught.Call]) -> Counter[str]:
@@ -180,8 +180,8 @@ def test_operands_are_what_the_module_reads() -> None:
     assert composite_names(text) == ["ptxla.layer_norm"]
     bias, scale = jax.tree.leaves(state)
     expected = composites.jax.layer_norm(IMAGE, [8], scale + 1, bias, 1e-6)[0]
-    found = jax.jit(program)(state, IMAGE)[0]
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    actual = jax.jit(program)(state, IMAGE)[0]
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_other_modules_are_left_alone() -> None:
         module.var = module.mean
 
     def with_function(module: Any) -> None:
-        module.promote_dtype = lambda given, dtype: tuple(x if x is None else 2 * x for x in given)
+        module.promote_dtype = lambda args, dtype: tuple(x if x is None else 2 * x for x in args)
 
     made = (
         (TRAINING, _nnx(TRAINING, change=one_variable), "two of its parameters are one variable"),
@@ -253,7 +253,7 @@ def test_errors_are_those_of_flax() -> None:
         "indices of floats": applied(nn.Embed(10, 4), jnp.ones(2)),
         "one number to a layer norm": applied(nn.LayerNorm(), jnp.ones(())),
         "one number to an RMS norm": applied(nn.RMSNorm(), jnp.ones(())),
-        "an axis that is no integer": applied(
+        "an axis that is not an integer": applied(
             training.clone(axis=-1.0), IMAGE, like=training, mutable=caught.RESULTS
         ),
         "a scale of another shape": applied(nn.LayerNorm(), IMAGE[..., :4]),

@@ -23,9 +23,9 @@ from composites_testing.caught import (
     backward,
     by_name,
     calls_in,
+    linen_function,
+    nnx_function,
     normal,
-    of_linen,
-    of_nnx,
     weighted,
     with_and_without,
 )
@@ -58,7 +58,7 @@ INPUTS = {
 
 
 def _options(written: dict[str, Any]) -> dict[str, Any]:
-    """Types by their names, and tuples in the place of lists, which flax does not take."""
+    """Types by their names, and tuples instead of lists, which flax does not take."""
     types = {"bf16": BF16, "f32": jnp.float32}
     values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in written.items()}
     return {n: types[v] if n.endswith("dtype") else v for n, v in values.items()}
@@ -79,9 +79,9 @@ class Norm:
     """Text of the composites."""
 
 
-def _norm(cases: dict[str, Any], **others: Any) -> Norm:
+def _norm(cases: dict[str, Any], **fields: Any) -> Norm:
     made = {name: (INPUTS[x], _options(options)) for name, (x, options) in cases.items()}
-    return Norm(cases=made, **others)
+    return Norm(cases=made, **fields)
 
 
 NORMS = {entry: _norm(**written) for entry, written in DATA["norms"].items()}
@@ -96,9 +96,9 @@ def _made(
     if entry == "embedding":
         options = {"num_embeddings": 10, "features": 4, **options}
     if interface == "linen":
-        return of_linen(getattr(nn, name)(**options), x, **other)
+        return linen_function(getattr(nn, name)(**options), x, **other)
     sizes = () if entry == "embedding" else (x.shape[-1],)
-    return of_nnx(getattr(nnx, name)(*sizes, **options, rngs=nnx.Rngs(0)))
+    return nnx_function(getattr(nnx, name)(*sizes, **options, rngs=nnx.Rngs(0)))
 
 
 def _with_gradients(run: Function, argnums: int | tuple[int, ...] = (0, 1)) -> Function:
@@ -108,9 +108,9 @@ def _with_gradients(run: Function, argnums: int | tuple[int, ...] = (0, 1)) -> F
         averages: list[Any] = []
 
         def result(*arguments: Any) -> Any:
-            found, changed = run(*arguments)
+            returned, changed = run(*arguments)
             averages.append(changed)
-            return jnp.sin(found.astype(jnp.float32))
+            return jnp.sin(returned.astype(jnp.float32))
 
         return weighted(result, variables, x), averages.pop()
 
@@ -127,8 +127,8 @@ def test_bits(entry: str, interface: str) -> None:
         if interface == "linen" or name not in norm.only_linen:
             run, variables = _made(interface, entry, x, options)
             programs[name] = run, (variables, x)
-            of_input = jnp.issubdtype(x.dtype, jnp.floating)
-            gradients[name] = _with_gradients(run, (0, 1) if of_input else 0), (variables, x)
+            has_gradient = jnp.issubdtype(x.dtype, jnp.floating)
+            gradients[name] = _with_gradients(run, (0, 1) if has_gradient else 0), (variables, x)
     text = all_with_and_without(programs, entry)
     expected = {f"ptxla.{entry}": len(programs)}
     assert Counter(composite_names(text)) == expected
@@ -171,7 +171,7 @@ MEANINGS: dict[str, Callable[..., Any]] = {
         x, mean, var, scale, bias, momentum=0.01, eps=1e-5
     ),
 }
-"""What norms compute, of channels in front, with the averages afterwards."""
+"""Computations of the norms, for channels in front, with the averages as last results."""
 
 
 @pytest.mark.slow
@@ -181,25 +181,25 @@ def test_norms_mean_their_entries(interface: str) -> None:
         x, options = next(iter(NORMS[entry].cases.values()))
         run, variables = _made(interface, entry, x, options)
 
-        def of_entry(
+        def entry_result(
             variables: Any, x: Any, meaning: Callable[..., Any] = meaning
         ) -> tuple[Any, list[Any]]:
             result, *averages = meaning(jnp.moveaxis(x, -1, 1), **by_name(variables))
             return jnp.moveaxis(result, 1, -1), averages
 
         def compared(run: Function, variables: Any = variables, x: Any = x) -> Any:
-            found, averages = run(variables, x)
+            actual, averages = run(variables, x)
             _, gradient = _with_gradients(run, 1)(variables, x)
-            return found, gradient, averages
+            return actual, gradient, averages
 
-        found, gradient, averages = jax.jit(lambda run=run: compared(run))()
-        expected = jax.jit(lambda of_entry=of_entry: compared(of_entry))()
-        np.testing.assert_allclose(found, expected[0], rtol=2e-5, atol=2e-5, err_msg=entry)
+        actual, gradient, averages = jax.jit(lambda run=run: compared(run))()
+        expected = jax.jit(lambda entry_result=entry_result: compared(entry_result))()
+        np.testing.assert_allclose(actual, expected[0], rtol=2e-5, atol=2e-5, err_msg=entry)
         np.testing.assert_allclose(gradient, expected[1], rtol=2e-4, atol=2e-5, err_msg=entry)
         if expected[2]:
             changed = by_name(averages)
-            for one, other in zip((changed["mean"], changed["var"]), expected[2], strict=True):
-                np.testing.assert_allclose(one, other, rtol=2e-6, atol=2e-6)
+            for average, other in zip((changed["mean"], changed["var"]), expected[2], strict=True):
+                np.testing.assert_allclose(average, other, rtol=2e-6, atol=2e-6)
 
 
 @pytest.mark.slow
@@ -209,12 +209,12 @@ def test_moments_are_those_of_the_entry(dtype: Any) -> None:
     from lowering.jax_programs.functions.norms import _WithMoments
 
     x = (3 * IMAGE + 1).astype(dtype)
-    found = jax.jit(_WithMoments(lambda x: [x], (3,), 1e-6))(x)[1:]
+    moments = jax.jit(_WithMoments(lambda x: [x], (3,), 1e-6))(x)[1:]
     expected = jax.jit(lambda x: composites.jax.layer_norm(x, [8], None, None, 1e-6)[1:])(x)
     tolerance = 1e-2 if dtype is BF16 else 1e-5
-    for one, other in zip(found, expected, strict=True):
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        wide = one.astype(jnp.float32), other.astype(jnp.float32)
+    for moment, other in zip(moments, expected, strict=True):
+        assert (moment.dtype, moment.shape) == (other.dtype, other.shape)
+        wide = moment.astype(jnp.float32), other.astype(jnp.float32)
         np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
 
 
@@ -224,16 +224,16 @@ def test_moments_are_those_of_the_entry(dtype: Any) -> None:
 @pytest.mark.slow
 def test_what_is_left_alone() -> None:
     programs = {}
-    for one in DATA["left_alone"]:
-        entry, interface = one["entry"], one.get("interface", "linen")
+    for case in DATA["left_alone"]:
+        entry, interface = case["entry"], case.get("interface", "linen")
         like = INDICES if entry == "embedding" else IMAGE
-        x = INPUTS[one["x"]] if "x" in one else like
-        options = _options(one.get("options", {}))
+        x = INPUTS[case["x"]] if "x" in case else like
+        options = _options(case.get("options", {}))
         named = {"axis_name": options.pop("axis_name")} if "axis_name" in options else {}
         run, variables = _made(interface, entry, like, options, **named)
         if named:
             run, x = jax.vmap(run, (None, 0), axis_name=named["axis_name"]), x[None]
-        programs[f"{one}"] = entry, (run, (variables, x)), one["reason"]
+        programs[f"{case}"] = entry, (run, (variables, x)), case["reason"]
     assert_left_alone(programs)
 
 
@@ -269,7 +269,7 @@ def test_a_number_of_numpy_says_that_averages_are_used() -> None:
 
 
 def test_a_transposed_embedding_is_the_programs_own() -> None:
-    """It is linear in the weights."""
+    """The embedding is linear in the weights."""
     embed, variables = _made("linen", "embedding", INDICES, {})
     grad = jnp.arange(24.0).reshape(2, 3, 4)
 

@@ -63,13 +63,13 @@ def test_training_of_a_transformer() -> None:
         assert train() == before
         text = step.lower(parameters, optimizer.init(parameters)).as_text()
     assert train() == before
-    found = Counter(composite_names(text))
-    del found["ptxla.embedding"], found["ptxla.embedding_dense_backward"]
+    counts = Counter(composite_names(text))
+    del counts["ptxla.embedding"], counts["ptxla.embedding_dense_backward"]
     forward = ("gelu", "rms_norm", "dot_product_attention", "cross_entropy_loss")
     # Of the last layer norm, whose input has one use.
     gradients = ("gelu", "dot_product_attention", "cross_entropy_loss", "layer_norm")
     # Softmax is part of attention.
-    assert found == {
+    assert counts == {
         **{f"ptxla.{name}": 1 for name in forward},
         **{name: 1 for entry in gradients for name in backward(entry)},
         "ptxla.layer_norm": 2,
@@ -121,7 +121,7 @@ FAILING = {
         "MissingPackageError: XLA_COMPOSITE_OP=silu: composites of JAX programs",
     ),
 }
-"""What is on in programs that stop, how they begin, and what they say."""
+"""The entries of programs that stop, the programs' first lines, and their messages."""
 
 
 @pytest.mark.process

@@ -26,14 +26,14 @@ def _parameters(dtype: Any = jnp.float32) -> dict[str, Any]:
 
 
 class Training:
-    """Some steps of optimizers, which are compiled as one. The gradients change."""
+    """Steps of optimizers, which are compiled as one. The gradients change."""
 
     def __init__(self, optimizers: dict[str, Any], parameters: Any) -> None:
         self.optimizers, self.parameters = optimizers, parameters
         self.step = jax.jit(self._step)
 
     def _step(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {n: self._step_of(one, *values[n]) for n, one in self.optimizers.items()}
+        return {n: self._step_of(optimizer, *values[n]) for n, optimizer in self.optimizers.items()}
 
     def _step_of(self, optimizer: Any, parameters: Any, state: Any) -> Any:
         gradients = jax.tree.map(lambda p: (jnp.sin(p) * 3).astype(p.dtype), parameters)
@@ -59,10 +59,10 @@ def _trains_as_without(optimizers: dict[str, Any], parameters: Any, *entries: st
     training = Training(optimizers, parameters)
     before = training.run()
     with composites.jax.enabled(*entries):
-        after, found = training.run(), training.composites()
+        after, counts = training.run(), training.composites()
     assert [name for name in optimizers if after[name] != before[name]] == []
     assert not training.composites()
-    return found
+    return counts
 
 
 def _optimizers() -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _optimizers() -> dict[str, Any]:
 
 
 EXPECTED = {"ptxla.scale_by_adam": 3 * 9 + 2, "ptxla.scale_by_lion": 6, "ptxla.momentum_trace": 15}
-"""One for each parameter that is not masked."""
+"""Numbers of composites: one for each parameter that is not masked."""
 
 
 ENTRIES = (ADAM, "scale_by_lion", "momentum_trace")
@@ -114,10 +114,10 @@ def test_bits_of_all_optimizers(dtype: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["f32", "f64"])
 def test_types_of_64_bits(dtype: Any) -> None:
-    """JAX computes the divisors in f64 then."""
+    """JAX computes the divisors in f64 where types of 64 bits are on."""
     with enable_x64():
-        found = _trains_as_without({"": optax.nadamw(1e-2)}, _parameters(dtype), ADAM)
-    assert found == {"ptxla.scale_by_adam": 3}
+        counts = _trains_as_without({"": optax.nadamw(1e-2)}, _parameters(dtype), ADAM)
+    assert counts == {"ptxla.scale_by_adam": 3}
 
 
 @pytest.mark.slow
@@ -128,14 +128,14 @@ def test_trees_of_every_form() -> None:
         """A node that JAX takes for a leaf if it is not registered."""
 
     jax.tree_util.register_pytree_node(Pair, lambda p: (tuple(p), None), lambda _, c: Pair(c))
-    one = jnp.ones(2)
+    array = jnp.ones(2)
     trees: tuple[Any, ...] = (
-        one, normal(3), normal(3, 64, 33), [one, {"a": (one,)}], Pair((one, one)),
-        {"a": None, "b": one}, {},
+        array, normal(3), normal(3, 64, 33), [array, {"a": (array,)}], Pair((array, array)),
+        {"a": None, "b": array}, {},
     )  # fmt: skip
     for parameters in trees:
-        found = _trains_as_without({"": optax.scale_by_adam()}, parameters, ADAM)
-        assert found["ptxla.scale_by_adam"] == len(jax.tree.leaves(parameters))
+        counts = _trains_as_without({"": optax.scale_by_adam()}, parameters, ADAM)
+        assert counts["ptxla.scale_by_adam"] == len(jax.tree.leaves(parameters))
 
 
 @pytest.mark.slow
@@ -145,9 +145,9 @@ def test_update_without_a_jit_and_without_parameters() -> None:
     state = transformation.init(gradients)
     expected = transformation.update(gradients, state)
     with composites.jax.enabled(ADAM):
-        found = transformation.update(gradients, state)
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), found, expected)
+        actual = transformation.update(gradients, state)
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), actual, expected)
 
 
 def test_attributes_and_operands() -> None:
@@ -176,18 +176,18 @@ def test_entries_mean_what_optax_computes() -> None:
             direction, after = adam.update(grad, before)
             step = count + 1
             powers = (0.8 ** (step + nesterov), 0.9**step, *([0.8**step] if nesterov else []))
-            found = composites.jax.scale_by_adam(
+            actual = composites.jax.scale_by_adam(
                 grad, mu, nu, *(jnp.float32(1 - power) for power in powers),
                 beta1=0.8, beta2=0.9, eps=1e-3, eps_root=1e-2,
             )  # fmt: skip
-            close(found, [direction, after.mu, after.nu])
+            close(actual, [direction, after.mu, after.nu])
         direction, sums = optax.trace(0.8, nesterov).update(grad, optax.TraceState(mu))
-        found = composites.jax.momentum_trace(grad, mu, decay=0.8, nesterov=nesterov)
-        close(found, [direction, sums.trace])
+        actual = composites.jax.momentum_trace(grad, mu, decay=0.8, nesterov=nesterov)
+        close(actual, [direction, sums.trace])
     lion = optax.scale_by_lion(0.8, 0.9)
     direction, after = lion.update(grad, optax.ScaleByLionState(jnp.int32(1), mu))
-    found = composites.jax.scale_by_lion(grad, mu, beta1=0.8, beta2=0.9)
-    close(found, [direction, after.mu])
+    actual = composites.jax.scale_by_lion(grad, mu, beta1=0.8, beta2=0.9)
+    close(actual, [direction, after.mu])
 
 
 @pytest.mark.slow
@@ -196,11 +196,11 @@ def test_transformations() -> None:
     state = transformation.init(jnp.ones(3))
 
     def many(grads: Any) -> Any:
-        def one(state: Any, grad: Any) -> Any:
+        def step(state: Any, grad: Any) -> Any:
             update, state = transformation.update(grad, state)
             return state, update
 
-        return jax.lax.scan(one, transformation.init(grads[0]), grads)
+        return jax.lax.scan(step, transformation.init(grads[0]), grads)
 
     def gradient(x: Any) -> Any:
         return jax.grad(lambda x: (transformation.update(x, state)[0] * jnp.arange(3.0)).sum())(x)
@@ -222,7 +222,7 @@ def test_transformations() -> None:
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("shape", [(4,), (4, 3)], ids=str)
 def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
-    """With one state for each model, divisors are arrays, and the composite has numbers."""
+    """Divisors are arrays where each model has a state; the composite takes numbers."""
     transformation = optax.scale_by_adam(nesterov=nesterov)
     grads = normal(2, *shape)
     state = jax.vmap(transformation.init)(grads)
@@ -230,12 +230,12 @@ def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
     before = bits(own(grads, state))
     # With one count for all, they are.
     axes = optax.ScaleByAdamState(None, 0, 0)
-    of_all = jax.jit(jax.vmap(transformation.update, in_axes=(0, axes), out_axes=(0, axes)))
+    shared_update = jax.jit(jax.vmap(transformation.update, in_axes=(0, axes), out_axes=(0, axes)))
     shared = state._replace(count=state.count[0])
     with composites.jax.enabled(ADAM):
         assert bits(own(grads, state)) == before
         assert not composite_names(own.lower(grads, state).as_text())
-        (line,) = calls_in(of_all.lower(grads, shared).as_text())
+        (line,) = calls_in(shared_update.lower(grads, shared).as_text())
     array = "x".join(map(str, shape))
     operands = [f"tensor<{array}xf32>"] * 3 + ["tensor<f32>"] * (2 + nesterov)
     assert f": ({', '.join(operands)}) -> " in line
@@ -267,15 +267,15 @@ def test_what_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
                     results.append(bits(transformation.update(gradient, state)))
                 except ValueError as error:  # of optax, for trees
                     results.append([str(error)])
-        assert any(reason in found for found in reasons(ADAM, since)), reason
+        assert any(reason in text for text in reasons(ADAM, since)), reason
         assert results[0] == results[1], reason
-    # A release whose updates are other operations has no composite that says what they are not.
+    # A release of optax whose updates are other operations has no composite.
     state, since = adam().init(ones), left_alone()
     monkeypatch.setattr(optax.tree, "bias_correction", lambda average, *_: average)
     expected = bits(jax.jit(adam().update)(ones, state))
     with composites.jax.enabled(ADAM):
         assert bits(jax.jit(adam().update)(ones, state)) == expected
-    assert any("optax has other operations" in found for found in reasons(ADAM, since))
+    assert any("optax has other operations" in text for text in reasons(ADAM, since))
 
 
 def test_numbers_that_are_equal_and_of_other_types() -> None:
@@ -304,11 +304,11 @@ def test_one_update_is_composites_for_all_parameters_or_for_none() -> None:
         both = [jnp.ones(3)] * 2
         traced = jax.make_jaxpr(transformation.update)
         assert "composite_call" in str(traced(both, transformation.init(both)))
-    assert any("type of a number" in found for found in reasons(ADAM, since))
+    assert any("type of a number" in text for text in reasons(ADAM, since))
 
 
 def test_a_state_of_the_program() -> None:
-    """optax reads one field of it."""
+    """optax reads one field of the program's own state."""
 
     @jax.tree_util.register_dataclass
     @dataclass
@@ -318,13 +318,13 @@ def test_a_state_of_the_program() -> None:
     transformation, state = optax.trace(0.9), Own(jnp.ones(3))
     expected = transformation.update(jnp.ones(3), state)
     with composites.jax.enabled("momentum_trace"):
-        found = transformation.update(jnp.ones(3), state)
-    np.testing.assert_array_equal(found[0], expected[0])
+        actual = transformation.update(jnp.ones(3), state)
+    np.testing.assert_array_equal(actual[0], expected[0])
 
 
 def _as_in_another_release() -> Any:
     def update_of_adam() -> None:
-        """Under another name."""
+        """The update of Adam under another name."""
 
     return update_of_adam
 

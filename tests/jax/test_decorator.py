@@ -179,15 +179,15 @@ def test_a_derivative_of_ones_own_is_kept() -> None:
 
 
 def test_calls_are_counted() -> None:
-    """One NaN is as good as another."""
+    """Calls with NaN as an attribute count as equal calls."""
     counted = decorator("acme.counted")(lambda x: x + 1)
     jax.jit(lambda x: counted(counted(x))).lower(X)
-    found = composites.jax.stats().entries["acme.counted"]
-    assert (found.on, found.calls, found.cache_hits) == (True, 2, 1)
-    of_nan = decorator("acme.of_nan")(lambda x, *, scale: scale * x)
+    entry = composites.jax.stats().entries["acme.counted"]
+    assert (entry.on, entry.calls, entry.cache_hits) == (True, 2, 1)
+    with_nan = decorator("acme.with_nan")(lambda x, *, scale: scale * x)
     for _ in range(3):
-        of_nan(X, scale=float("nan"))
-    assert composites.jax.stats().entries["acme.of_nan"].cache_hits == 2
+        with_nan(X, scale=float("nan"))
+    assert composites.jax.stats().entries["acme.with_nan"].cache_hits == 2
 
 
 def test_what_ran_outside_of_jit_ends_with_the_function() -> None:
@@ -235,7 +235,7 @@ class Both:
     arguments: dict[str, Any]
     keyword_only: tuple[str, ...] = ()
     leaves: Sequence[int | None] = (0, None, 1)
-    """How many operands have a gradient."""
+    """The number of operands that have a gradient."""
 
 
 def _torch_swiglu(
@@ -302,25 +302,25 @@ def test_the_form_is_that_of_the_pytorch_decorator(case: Both) -> None:
     for leaves in case.leaves:
         expected = signatures(recorded(frontend, example, leaves).text)
         assert expected, "PyTorch's call is a composite"
-        assert of_jax(case, ours, leaves) == expected
+        assert jax_signatures(case, ours, leaves) == expected
 
 
-def of_jax(case: Both, function: Callable[..., Any], leaves: int | None) -> list[str]:
+def jax_signatures(case: Both, function: Callable[..., Any], leaves: int | None) -> list[str]:
     with enable_x64():
         names = [n for n, v in case.arguments.items() if isinstance(v, torch.Tensor | list)]
         tensors, structure = jax.tree.flatten([case.arguments[n] for n in names])
         arrays = list(map(array_of, tensors))
 
-        def results(*given: Any) -> list[Any]:
-            operands = dict(zip(names, jax.tree.unflatten(structure, given), strict=True))
+        def results(*flat: Any) -> list[Any]:
+            operands = dict(zip(names, jax.tree.unflatten(structure, flat), strict=True))
             return jax.tree.leaves(function(**{**case.arguments, **operands}))
 
         if leaves == 0:
             return signatures(jax.jit(results).lower(*arrays).as_text())
 
-        def pulled(grads: Any, *given: Any) -> Any:
-            count = len(given) if leaves is None else leaves
-            return jax.vjp(lambda *a: results(*a, *given[count:]), *given[:count])[1](grads)
+        def pulled(grads: Any, *flat: Any) -> Any:
+            count = len(flat) if leaves is None else leaves
+            return jax.vjp(lambda *a: results(*a, *flat[count:]), *flat[:count])[1](grads)
 
         grads = jax.eval_shape(results, *arrays)
         return signatures(jax.jit(pulled).lower(grads, *arrays).as_text())
@@ -367,8 +367,8 @@ def test_named_tuples_are_lists_of_operands_and_attributes() -> None:
     def pair(arrays: Any, *, scales: Any) -> jax.Array:
         return arrays[0] * scales[0] + arrays[1] * scales[1]
 
-    found = jax.jit(lambda x, y: pair(Pair(x, y), scales=Pair(2.0, 3.0)))(X, X)
-    np.testing.assert_allclose(found, 5 * X, rtol=1e-6)
+    result = jax.jit(lambda x, y: pair(Pair(x, y), scales=Pair(2.0, 3.0)))(X, X)
+    np.testing.assert_allclose(result, 5 * X, rtol=1e-6)
 
 
 LARGE = jnp.arange(100.0)
@@ -415,15 +415,15 @@ def gated(gate: jax.Array, up: jax.Array) -> jax.Array:
 
 
 def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:
-    of_gate = decorator("acme.gated", saves=("gate", "result"))(gated)
+    saving = decorator("acme.gated", saves=("gate", "result"))(gated)
     with pytest.raises(
         composites.LoweringError,
         match=r"acme\.gated: the backward reads up, which `saves` leaves out; add it to `saves`",
     ):
-        jax.grad(lambda x: of_gate(x, X).sum())(X)
+        jax.grad(lambda x: saving(x, X).sum())(X)
     # The gradient of `up` alone does not read it.
-    found = jax.grad(lambda x: of_gate(X, x).sum())(X)
-    np.testing.assert_allclose(found, jax.nn.silu(X), rtol=1e-6)
+    gradient = jax.grad(lambda x: saving(X, x).sum())(X)
+    np.testing.assert_allclose(gradient, jax.nn.silu(X), rtol=1e-6)
 
 
 def test_a_backward_needs_no_operand_of_which_only_the_type_matters() -> None:
@@ -443,7 +443,7 @@ class Norm:
         return x
 
     @classmethod
-    def of_class(cls, x: jax.Array) -> jax.Array:
+    def on_class(cls, x: jax.Array) -> jax.Array:
         return x
 
 
@@ -494,7 +494,7 @@ def test_functions_that_do_not_run_when_called(decorate: Function) -> None:
             "saves: 'beta' is neither an operand",
         ),
         (lambda: decorator("acme.m")(Norm.forward), "forward is a method, .* has no 'self'"),
-        (lambda: decorator("acme.m")(vars(Norm)["of_class"]), "of_class is a method, .*'cls'"),
+        (lambda: decorator("acme.m")(vars(Norm)["on_class"]), "on_class is a method, .*'cls'"),
     ],
 )
 def test_what_cannot_be_decorated(decorate: Callable[[], object], message: str) -> None:
@@ -507,9 +507,9 @@ def test_keyword_only_arrays_are_operands_where_they_are_annotated() -> None:
     def masked(x: jax.Array, *, mask: jax.Array | None = None, scale: float = 2.0) -> jax.Array:
         return scale * (x if mask is None else jnp.where(mask, x, 0))
 
-    (found,) = signatures(jax.jit(lambda x: masked(x, mask=x > 0)).lower(X).as_text())
-    assert "scale" in found
-    assert found.count("4x6xi1") == 1
+    (signature,) = signatures(jax.jit(lambda x: masked(x, mask=x > 0)).lower(X).as_text())
+    assert "scale" in signature
+    assert signature.count("4x6xi1") == 1
 
 
 def test_the_pytorch_decorator_warns_of_arrays_once() -> None:

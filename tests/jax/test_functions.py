@@ -122,7 +122,7 @@ def test_private_operators_have_the_arguments_of_public_functions(name: str) -> 
 
 
 def test_the_table_has_all_private_operators_and_they_are_available() -> None:
-    assert all(one.is_available for one in composites.jax.available(*PRIVATE))
+    assert all(operator.is_available for operator in composites.jax.available(*PRIVATE))
     entries = builtin_registry().composites
     named = {e.name for e in entries if re.search(r"::_|loss(2d)?_forward$", e.op or "")}
     assert named == PRIVATE.keys()
@@ -158,11 +158,11 @@ def test_calls_that_an_entry_leaves_alone_are_computed() -> None:
 
 
 def test_what_is_available() -> None:
-    found = composites.jax.available("gelu", "dropout", "lstm_cell")
-    assert [(one.name, one.is_available) for one in found] == [
+    rows = composites.jax.available("gelu", "dropout", "lstm_cell")
+    assert [(row.name, row.is_available) for row in rows] == [
         ("ptxla.gelu", True), ("ptxla.dropout", False), ("ptxla.lstm_cell", True),
     ]  # fmt: skip
-    assert "random" in str(found[1])
+    assert "random" in str(rows[1])
     with pytest.raises(LoweringError, match=r"ptxla\.dropout is not available in JAX: .* random"):
         composites.jax.dropout(jnp.ones(3), 0.5, True)
 
@@ -183,7 +183,7 @@ def test_what_jax_forbids_a_program_is_no_matter_to_operators_of_pytorch() -> No
 
     with jax.numpy_rank_promotion("raise"):
         gradients = jax.grad(loss, argnums=(0, 1))(x, weight)
-    assert [one.shape for one in gradients] == [(2, 3), (3,)]
+    assert [gradient.shape for gradient in gradients] == [(2, 3), (3,)]
 
 
 def test_dtypes_and_integers_are_those_of_jax() -> None:
@@ -215,10 +215,10 @@ def test_the_precision_of_products_is_that_of_the_call() -> None:
 def test_lists_of_arrays() -> None:
     lists = [[jnp.ones(3), jnp.ones((2, 2))] for _ in range(4)]
     numbers = [jnp.float32(0.1), jnp.float32(1.0), jnp.float32(0.9)]
-    found = composites.jax.fused_adamw(
+    results = composites.jax.fused_adamw(
         *lists, [], *numbers, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01, maximize=False
     )
-    assert [one.shape for one in found] == [(3,), (2, 2)] * 3
+    assert [result.shape for result in results] == [(3,), (2, 2)] * 3
 
 
 def total(xs: list[torch.Tensor], w: torch.Tensor) -> torch.Tensor:
@@ -242,5 +242,5 @@ def test_an_explicit_backward_returns_a_list_for_a_list(tmp_path: Path) -> None:
     xs, w = [jnp.ones(3), jnp.full(3, 2.0)], jnp.full(3, 5.0)
     gradient = jax.grad(lambda xs, w: function(xs, w).sum(), argnums=(0, 1))
     assert "acme.total_grad" in jax.jit(gradient).lower(xs, w).as_text()
-    of_xs, of_w = gradient(xs, w)
-    assert [array.tolist() for array in (*of_xs, of_w)] == [[5.0] * 3, [5.0] * 3, [3.0] * 3]
+    grad_xs, grad_w = gradient(xs, w)
+    assert [array.tolist() for array in (*grad_xs, grad_w)] == [[5.0] * 3, [5.0] * 3, [3.0] * 3]

@@ -64,16 +64,16 @@ def test_second_derivatives() -> None:
     mine = decorator("t.second", intermediates=("named",))(plain)
     x, w = X[0], X[1]
     transforms: list[Callable[..., Any]] = [
-        *(lambda f, n=n: jax.hessian(lambda *given: f(*given).sum(), n) for n in range(2)),
+        *(lambda f, n=n: jax.hessian(lambda *arrays: f(*arrays).sum(), n) for n in range(2)),
         *(
-            lambda f, a=a, b=b: jax.jacfwd(jax.grad(lambda *given: f(*given).sum(), a), b)
+            lambda f, a=a, b=b: jax.jacfwd(jax.grad(lambda *arrays: f(*arrays).sum(), a), b)
             for a in range(2)
             for b in range(2)
         ),
     ]
     for transform in transforms:
-        found, right = (jax.jit(transform(function))(x, w) for function in (mine, plain))
-        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+        actual, expected = (jax.jit(transform(function))(x, w) for function in (mine, plain))
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_saves_leaves_out_what_only_the_value_needs() -> None:

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.jax_calls import TorchCall, array_of, calls
-from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, some_fast
+from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, mark_runs
 
 from lowering.jax_entries.definition import Definition
 from lowering.stablehlo.run import enable_x64
 
 TOLERANCE = 1e-4
-"""Of the greatest value of a result."""
+"""The tolerance, relative to the greatest value of a result."""
 TOLERANCES = {"muon": 5e-2, "zeropower_via_newtonschulz": 5e-2, "int8_dynamic_linear": 1e-2}
-"""Of entries that compute in bf16, or round the input to one of 256 numbers: a tie can go either
-way."""
+"""Tolerances of entries that compute in bf16, or round the input to one of 256 numbers: a tie can
+go either way."""
 OF_TORCH_XLA = ("nll_loss", "nll_loss2d", "log_sigmoid")
 """Entries whose second result is that of torch_xla, which `test_programs_of_both.py` compares."""
 CALLS = 3
@@ -50,13 +50,13 @@ def definitions() -> list[Definition]:
 
 
 def close(ours: Any, theirs: torch.Tensor, tolerance: float) -> None:
-    one, other = np.asarray(ours), np.asarray(array_of(theirs))
-    if one.dtype == jnp.bfloat16:
-        one, other = one.astype(np.float32), other.astype(np.float32)
-    assert one.shape == other.shape
-    finite = np.abs(other[np.isfinite(other)]) if other.size else other
+    actual, expected = np.asarray(ours), np.asarray(array_of(theirs))
+    if actual.dtype == jnp.bfloat16:
+        actual, expected = actual.astype(np.float32), expected.astype(np.float32)
+    assert actual.shape == expected.shape
+    finite = np.abs(expected[np.isfinite(expected)]) if expected.size else expected
     scale = max(1.0, float(finite.max())) if finite.size else 1.0
-    np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * scale)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
 
 def compare(definition: Definition, call: TorchCall) -> None:
@@ -78,18 +78,18 @@ def compare(definition: Definition, call: TorchCall) -> None:
         return
     torch.manual_seed(0)
     grad = torch.randn(theirs[number].shape, dtype=theirs[number].dtype)
-    found = torch.autograd.grad(
+    grads = torch.autograd.grad(
         theirs[number], [leaves[n] for n in floats], grad, allow_unused=True
     )
-    used = {n: gradient for n, gradient in zip(floats, found, strict=True) if gradient is not None}
+    used = {n: gradient for n, gradient in zip(floats, grads, strict=True) if gradient is not None}
 
-    def of_used(*given: Any) -> Any:
+    def on_used(*values: Any) -> Any:
         whole = list(arrays)
-        for n, array in zip(used, given, strict=True):
+        for n, array in zip(used, values, strict=True):
             whole[n] = array
         return function(*whole)[number]
 
-    pull = jax.vjp(of_used, *(arrays[n] for n in used))[1]
+    pull = jax.vjp(on_used, *(arrays[n] for n in used))[1]
     for ours, gradient in zip(pull(jnp.conj(array_of(grad))), used.values(), strict=True):
         close(jnp.conj(ours), gradient, tolerance)
 
@@ -100,11 +100,11 @@ def taken_on_cpu(call: TorchCall) -> bool:
     return scale is None or scale.numel() == 1
 
 
-@pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
+@pytest.mark.parametrize("definition", mark_runs(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_results_and_gradients(definition: Definition) -> None:
-    found = calls(definition, torch.float32, CALLS)
-    sampled = [call for call in found if not call.values.get("dropout_p") and taken_on_cpu(call)]
+    cases = calls(definition, torch.float32, CALLS)
+    sampled = [call for call in cases if not call.values.get("dropout_p") and taken_on_cpu(call)]
     assert bool(sampled) == (definition.entry.name not in WITHOUT_SAMPLES)
     with enable_x64():
         for call in sampled:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from composites_testing.jax_calls import composite_names, differentiable
-from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, example_of, some_fast
+from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, example_of, mark_runs
 
 import composites.jax
 from composites.errors import LoweringError
@@ -42,38 +42,38 @@ def total(call: Callable[..., Any]) -> Callable[..., Any]:
     """The sum of the first result of floats, which is the one that always has a gradient."""
 
     def run(*arrays: Any) -> Any:
-        found = [r for r in jax.tree.leaves(call(*arrays)) if jnp.issubdtype(r.dtype, jnp.inexact)]
-        return jnp.sum(jnp.abs(found[0]).astype(jnp.float32) * 1.5)
+        parts = [r for r in jax.tree.leaves(call(*arrays)) if jnp.issubdtype(r.dtype, jnp.inexact)]
+        return jnp.sum(jnp.abs(parts[0]).astype(jnp.float32) * 1.5)
 
     return run
 
 
-@pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
+@pytest.mark.parametrize("definition", mark_runs(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_some_gradients_are_those_of_all(definition: Definition) -> None:
     call, arrays = as_jax_call(ENTRIES, definition, example_of(definition))
     constants = CONSTANTS.get(definition.entry.name, ())
-    for place in constants:
+    for index in constants:
         with pytest.raises(LoweringError, match="is not differentiable with respect to argument"):
-            gradients(call, arrays, [place])
-    places = [place for place in differentiable(arrays) if place not in constants]
-    whole = gradients(call, arrays, places)
-    chosen = [[n] for n in places] + ([places[1:], places[:-1]] if len(places) > 2 else [])
-    for some in chosen:
-        for place, gradient in zip(some, gradients(call, arrays, some), strict=True):
-            expected = whole[places.index(place)]
+            gradients(call, arrays, [index])
+    indices = [index for index in differentiable(arrays) if index not in constants]
+    whole = gradients(call, arrays, indices)
+    chosen = [[n] for n in indices] + ([indices[1:], indices[:-1]] if len(indices) > 2 else [])
+    for subset in chosen:
+        for index, gradient in zip(subset, gradients(call, arrays, subset), strict=True):
+            expected = whole[indices.index(index)]
             wide = np.asarray(gradient, np.complex128), np.asarray(expected, np.complex128)
             np.testing.assert_allclose(*wide, rtol=1e-5, atol=1e-6)
 
 
-def gradients(call: Callable[..., Any], arrays: Sequence[Any], places: Sequence[int]) -> Any:
-    return jax.jit(jax.grad(total(call), argnums=tuple(places)))(*arrays)
+def gradients(call: Callable[..., Any], arrays: Sequence[Any], indices: Sequence[int]) -> Any:
+    return jax.jit(jax.grad(total(call), argnums=tuple(indices)))(*arrays)
 
 
 @pytest.mark.slow
 def test_backward_of_batch_norm() -> None:
-    """It is a composite if PyTorch's decomposition gives all three gradients, which it does where
-    those of weight and bias are asked for."""
+    """The backward is a composite if PyTorch's decomposition gives all three gradients, which it
+    does where those of weight and bias are asked for."""
     mean, variance = jnp.full(3, 0.5), jnp.full(3, 2.0)
 
     def squares(*operands: Any) -> Any:
@@ -81,15 +81,15 @@ def test_backward_of_batch_norm() -> None:
         return (results[0] ** 2).sum()
 
     arrays = jnp.linspace(-1, 1, 24).reshape(2, 3, 4), jnp.arange(1.0, 4.0), jnp.arange(3.0)
-    for places in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
-        text = jax.jit(jax.grad(squares, argnums=places)).lower(*arrays).as_text()
+    for indices in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
+        text = jax.jit(jax.grad(squares, argnums=indices)).lower(*arrays).as_text()
         names = composite_names(text)
-        assert ("ptxla.batch_norm_backward" in names) == ({1, 2} <= set(places))
+        assert ("ptxla.batch_norm_backward" in names) == ({1, 2} <= set(indices))
         assert "ptxla.batch_norm_inference" in names
 
 
 @pytest.mark.exhaustive
 def test_all_but_random_numbers_are_available() -> None:
-    missing = [one for one in composites.jax.available() if not one.is_available]
+    missing = [operator for operator in composites.jax.available() if not operator.is_available]
     assert missing
-    assert [str(one) for one in missing if "random" not in (one.reason or "")] == []
+    assert [str(operator) for operator in missing if "random" not in (operator.reason or "")] == []

@@ -17,7 +17,7 @@ from composites_testing.jax_entries import (
     RANDOM,
     entry_name,
     example_of,
-    some_fast,
+    mark_runs,
 )
 
 from composites.allowlist import resolve
@@ -52,7 +52,7 @@ def definitions() -> list[Definition]:
     ]
 
 
-def of_pytorch(definition: Definition, example: ExampleCall, leaves: int) -> list[str]:
+def pytorch_signatures(definition: Definition, example: ExampleCall, leaves: int) -> list[str]:
     entry = definition.entry
     if entry.adapt is not None:
         example = replace(example, function=activation.composite_function(entry, CATALOG))
@@ -62,7 +62,7 @@ def of_pytorch(definition: Definition, example: ExampleCall, leaves: int) -> lis
         return signatures(recorded(frontend, example, leaves).text)
 
 
-def of_jax(definition: Definition, example: ExampleCall, leaves: int) -> list[str]:
+def jax_signatures(definition: Definition, example: ExampleCall, leaves: int) -> list[str]:
     with enable_x64():
         call, arrays = as_jax_call(ENTRIES, definition, example)
         if not leaves:
@@ -74,7 +74,7 @@ def _with_gradient(definition: Definition, example: ExampleCall) -> list[int]:
     """The results that have a gradient in PyTorch, for a gradient of the first tensor of floats."""
     left = [1]
 
-    def place(tensor: torch.Tensor) -> torch.Tensor:
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
         copy = tensor.clone()
         if left[0] and (tensor.is_floating_point() or tensor.is_complex()):
             left[0] -= 1
@@ -83,36 +83,36 @@ def _with_gradient(definition: Definition, example: ExampleCall) -> list[int]:
 
     if definition.is_jax or definition.entry.name in ONE_GRADIENT:
         return [0]
-    results = jax.tree.leaves(replace(example, function=definition.function).run(place))
+    results = jax.tree.leaves(replace(example, function=definition.function).run(copied))
     return [n for n, result in enumerate(results) if result.requires_grad]
 
 
 def _gradient(call: Callable[..., Any], arrays: list[Any], chosen: list[int]) -> str:
     first = differentiable(arrays)[0]
 
-    def results(*given: Any) -> list[Any]:
-        found = jax.tree.leaves(call(*given))
-        return [found[n] for n in chosen]
+    def results(*operands: Any) -> list[Any]:
+        values = jax.tree.leaves(call(*operands))
+        return [values[n] for n in chosen]
 
-    def pulled(grads: Any, *given: Any) -> Any:
-        def of_first(array: Any) -> list[Any]:
-            return results(*given[:first], array, *given[first + 1 :])
+    def pulled(grads: Any, *operands: Any) -> Any:
+        def on_first(array: Any) -> list[Any]:
+            return results(*operands[:first], array, *operands[first + 1 :])
 
-        return jax.vjp(of_first, given[first])[1](grads)
+        return jax.vjp(on_first, operands[first])[1](grads)
 
     grads = jax.eval_shape(results, *arrays)
     return str(jax.jit(pulled).lower(grads, *arrays).as_text())
 
 
-@pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
+@pytest.mark.parametrize("definition", mark_runs(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_they_have_the_same_composites(definition: Definition) -> None:
     example = example_of(definition)
     has_gradient = definition.entry.derives or definition.backward
     for leaves in (0, 1) if has_gradient and definition.entry.name not in NO_GRADIENT else (0,):
-        theirs = of_pytorch(definition, example, leaves)
+        theirs = pytorch_signatures(definition, example, leaves)
         assert theirs, "the example is a composite"
-        assert of_jax(definition, example, leaves) == theirs
+        assert jax_signatures(definition, example, leaves) == theirs
 
 
 # ---- results ----
@@ -131,7 +131,7 @@ UNLIKE = {
 }
 """Entries that are left out, and why."""
 TOLERANCE = 1e-4
-"""Of the greatest value of a result."""
+"""The tolerance, relative to the greatest value of a result."""
 WITH_OTHER_RESULTS = (
     "log_sigmoid", "nll_loss", "nll_loss2d", "layer_norm", "batch_norm_training", "max_pool2d",
 )  # fmt: skip
@@ -140,9 +140,9 @@ WITH_OTHER_RESULTS = (
 
 def called() -> list[Definition]:
     left_out = {*RANDOM, *UNLIKE}
-    found = [d for d in ENTRIES.definitions if d.entry.op or d.entry.functions]
-    assert left_out <= {d.entry.name for d in found}
-    return [d for d in found if d.entry.name not in left_out]
+    covered = [d for d in ENTRIES.definitions if d.entry.op or d.entry.functions]
+    assert left_out <= {d.entry.name for d in covered}
+    return [d for d in covered if d.entry.name not in left_out]
 
 
 def on_torch_xla(definition: Definition, example: ExampleCall) -> list[Any]:
@@ -165,7 +165,7 @@ def on_jax(definition: Definition, example: ExampleCall) -> list[Any]:
 
 
 @pytest.mark.torch_xla
-@pytest.mark.parametrize("definition", some_fast(called(), *WITH_OTHER_RESULTS), ids=entry_name)
+@pytest.mark.parametrize("definition", mark_runs(called(), *WITH_OTHER_RESULTS), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_all_results_mean_the_same(definition: Definition) -> None:
     example = example_of(definition)

@@ -62,25 +62,25 @@ def test_types_of_64_bits(
 ) -> None:
     for transform in TRANSFORMS:
 
-        def of(called: Callable[[Any], Any], transform: Callable[..., Any] = transform) -> Any:
+        def outcome(called: Callable[[Any], Any], transform: Callable[..., Any] = transform) -> Any:
             try:
                 return transform(in_f64(called))(X)
             except ValueError as error:  # JAX 0.7.1 has a verifier's error for its own functions
                 return type(error)
 
-        expected = of(plain)
+        expected = outcome(plain)
         with composites.jax.enabled(entry) if entry else nullcontext():
-            found = of(function)
+            actual = outcome(function)
         if expected is ValueError:
-            assert found is ValueError
+            assert actual is ValueError
             continue
-        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-            assert one.dtype == other.dtype == jnp.float32
-            np.testing.assert_allclose(one, other, rtol=1e-6)
+        for ours, theirs in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+            assert ours.dtype == theirs.dtype == jnp.float32
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 def precisions(function: Callable[[Any], Any], x: Any) -> set[str]:
-    """Of the products of a gradient."""
+    """The precisions of the products of a gradient."""
 
     def loss(x: Any) -> Any:
         with jax.default_matmul_precision("highest"):

@@ -37,7 +37,7 @@ def signalling(began: Event, other: Event, function: Any, timeout: float = TIMEO
 
 
 def test_two_kinds_of_calls_are_traced_at_once() -> None:
-    """Were one of them to wait for the other's trace, with JAX's own locks both could wait."""
+    """If one call waited for the other's trace, both could wait, with JAX's own locks."""
     both = Barrier(2, timeout=TIMEOUT)
 
     def made(name: str) -> Callable[[Any], Any]:
@@ -49,8 +49,8 @@ def test_two_kinds_of_calls_are_traced_at_once() -> None:
         return function
 
     first, second = made("first"), made("second")
-    found = at_once(lambda: jax.jit(first)(X), lambda: jax.jit(second)(X))
-    assert all((result == 2).all() for result in found)
+    results = at_once(lambda: jax.jit(first)(X), lambda: jax.jit(second)(X))
+    assert all((result == 2).all() for result in results)
 
 
 def test_threads_that_compute_a_property_at_once_get_one_object() -> None:

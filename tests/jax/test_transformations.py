@@ -78,18 +78,18 @@ SLOW = ("grad of grad", "jacfwd", "jacrev", "hessian", "vmap over other dimensio
 def test_transformations(name: str) -> None:
     change, x, counts = CHANGES[name]
 
-    def program(of_entries: bool) -> Any:
-        runs = {s.name: s.run if of_entries else s.plain for s in SUBJECTS}
+    def program(use_entries: bool) -> Any:
+        runs = {s.name: s.run if use_entries else s.plain for s in SUBJECTS}
         return jax.jit(lambda x: {name: change(run)(x) for name, run in runs.items()})
 
     lowered = program(True).lower(x)
     ours, theirs = lowered.compile()(x), program(False)(x)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4), ours, theirs)
     assert [a.dtype for a in jax.tree.leaves(ours)] == [a.dtype for a in jax.tree.leaves(theirs)]
-    found = Counter(composite_names(lowered.as_text()))
+    written = Counter(composite_names(lowered.as_text()))
     if counts is not None:
         expected = {s.name: counts[0] for s in SUBJECTS} | {s.backward: counts[1] for s in SUBJECTS}
-        assert found == {name: count for name, count in expected.items() if count}
+        assert written == {name: count for name, count in expected.items() if count}
 
 
 def compare(function: Function, plain: Function, *arrays: Any) -> Counter[str]:
@@ -97,10 +97,10 @@ def compare(function: Function, plain: Function, *arrays: Any) -> Counter[str]:
     lowered = jax.jit(function).lower(*arrays)
     ours = jax.tree.leaves(lowered.compile()(*arrays))
     theirs = jax.tree.leaves(jax.jit(plain)(*arrays))
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.dtype == other.dtype
-        wide = np.asarray(one, np.float64), np.asarray(other, np.float64)
-        tolerance = 2e-2 if one.dtype == jnp.bfloat16 else 1e-5
+    for actual, expected in zip(ours, theirs, strict=True):
+        assert actual.dtype == expected.dtype
+        wide = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
+        tolerance = 2e-2 if actual.dtype == jnp.bfloat16 else 1e-5
         np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
     return Counter(composite_names(lowered.as_text()))
 
@@ -147,7 +147,7 @@ def test_the_attribute_moves_with_the_dimension() -> None:
 
 
 def test_no_composite_says_what_it_does_not_compute() -> None:
-    """One weight for each call is no layer norm: the composite has one for all."""
+    """A layer norm has one weight for all calls; one weight for each is not a composite."""
 
     def norm(x: Any, weight: Any) -> Any:
         return composites.jax.layer_norm(x, [6], weight, None, 1e-5)[0]
@@ -162,10 +162,10 @@ def test_remat(subject: Subject) -> None:
     def loss(function: Function) -> Function:
         return lambda x: (jax.checkpoint(lambda y: function(function(y)))(x) ** 2).sum()
 
-    found = compare(jax.grad(loss(subject.run)), jax.grad(loss(subject.plain)), X)
-    assert found[subject.backward] == 2
+    counts = compare(jax.grad(loss(subject.run)), jax.grad(loss(subject.plain)), X)
+    assert counts[subject.backward] == 2
     # Each is computed again, unless the backward of the last one takes its operand only.
-    assert found[subject.name] == (3 if subject.name in ("ptxla.gelu", "acme.swish") else 4)
+    assert counts[subject.name] == (3 if subject.name in ("ptxla.gelu", "acme.swish") else 4)
 
 
 def test_explicit_shardings_leave_the_decomposition(subject: Subject) -> None:
@@ -174,8 +174,8 @@ def test_explicit_shardings_leave_the_decomposition(subject: Subject) -> None:
         x = jax.device_put(MANY, NamedSharding(mesh, PartitionSpec("d")))
         for change in (jax.vmap, lambda f: jax.grad(squares(f))):
             assert compare(change(subject.run), change(subject.plain), x) == {}
-            found, expected = (jax.jit(change(f))(x) for f in (subject.run, subject.plain))
-            assert jax.typeof(found) == jax.typeof(expected)
+            actual, expected = (jax.jit(change(f))(x) for f in (subject.run, subject.plain))
+            assert jax.typeof(actual) == jax.typeof(expected)
         # The type of this result is another one in JAX 0.7.1, where jnp.asarray alone changes it.
         run, plain = (jax.vmap(f, in_axes=1) for f in (subject.run, subject.plain))
         assert compare(run, plain, x) == {}
@@ -185,8 +185,8 @@ def test_bfloat16(subject: Subject) -> None:
     narrow = X.astype(jnp.bfloat16)
     if subject.name == "ptxla.layer_norm":  # its weights are of the same type
         weights = [jnp.linspace(0.5, 1.5, 6).astype(jnp.bfloat16), jnp.zeros(6, jnp.bfloat16)]
-        found = jax.jit(lambda x: composites.jax.layer_norm(x, [6], *weights, 1e-5)[0])(narrow)
-        assert found.dtype == jnp.bfloat16
+        result = jax.jit(lambda x: composites.jax.layer_norm(x, [6], *weights, 1e-5)[0])(narrow)
+        assert result.dtype == jnp.bfloat16
         return
     assert compare(subject.run, subject.plain, narrow) == {subject.name: 1}
 

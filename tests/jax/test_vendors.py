@@ -88,9 +88,9 @@ with composites.jax.enabled("acme.gelu"):
 # ---- conditions
 run = composites.jax.entry("acme.tanh_gelu")
 lines["conditions"] = [
-    ["acme.tanh_gelu" in found, "version = 3" in found]
+    ["acme.tanh_gelu" in program, "version = 3" in program]
     for words in ({{"approximate": "tanh"}}, {{}})
-    for found in [text(lambda x: run(x, **words), x)]
+    for program in [text(lambda x: run(x, **words), x)]
 ]
 lines["names"] = [name for name in dir(composites.jax) if name == "acme.tanh_gelu"]
 
@@ -118,8 +118,8 @@ def test_entries_of_a_vendor(tmp_path: Path) -> None:
         XLA_COMPOSITE_REGISTRY=str(REGISTRY),
     )
     lines = json.loads(finished.succeeded().stdout)
-    place = f"acme.sin ({REGISTRY}:5): jax: acme_jax:sin: "
-    expected = ["(tensor<3x2xf32>) -> tensor<3x2xf32>", *(place + p for p in MISTAKES.values())]
+    prefix = f"acme.sin ({REGISTRY}:5): jax: acme_jax:sin: "
+    expected = ["(tensor<3x2xf32>) -> tensor<3x2xf32>", *(prefix + p for p in MISTAKES.values())]
     assert lines["adapters"] == expected
     # What is on decides what is inside.
     outside, inside = ["acme.gelu"], ["acme.gelu", "ptxla.gelu"]

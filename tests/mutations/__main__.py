@@ -85,7 +85,7 @@ def _environment(copy: Path) -> dict[str, str]:
 
 
 def _run_all_tests(copy: Path, arguments: Sequence[str]) -> dict[int, dict[str, float]]:
-    """By site: the tests that reach it and pass, with their seconds."""
+    """The tests that reach a site and pass, with their seconds, by site."""
     reached, durations = copy / "reached.txt", copy / "durations.txt"
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-q"]
     plugin = ["-p", "composites_testing.durations", f"--passed-tests={durations}"]

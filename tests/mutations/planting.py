@@ -47,7 +47,7 @@ _CALLS = {"any": "all", "all": "any", "min": "max", "max": "min", "sorted": "lis
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One place where a fault can be planted."""
+    """A location where a fault can be planted."""
 
     module: str
     """Path of the module, relative to the repository."""
@@ -56,14 +56,14 @@ class Site:
     """Source of the expression."""
     changed: str
     rank: str
-    """Digest of the place without its line number, so that a sample outlives other changes."""
+    """Digest of the location without its line number, so that a sample outlives other changes."""
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line}: {self.original} -> {self.changed}"
 
 
 def sites(root: Path, folders: Sequence[str]) -> list[Site]:
-    """All sites in the functions of the modules in these folders, by rank."""
+    """Return all sites in the functions of the modules in these folders, by rank."""
     listed = [
         site
         for folder in folders
@@ -218,10 +218,10 @@ class _Planter(ast.NodeTransformer):
 
     def _described(self, pristine: ast.expr, changed: ast.expr) -> Site:
         original, replacement = ast.unparse(pristine), ast.unparse(changed)
-        place = f"{self.module} {'.'.join(self._functions)} {original} {replacement}"
+        site = f"{self.module} {'.'.join(self._functions)} {original} {replacement}"
         # Equal expressions of one function are told apart by their order.
-        self._times[place] = self._times.get(place, 0) + 1
-        digest = hashlib.sha256(f"{place} {self._times[place]}".encode()).hexdigest()
+        self._times[site] = self._times.get(site, 0) + 1
+        digest = hashlib.sha256(f"{site} {self._times[site]}".encode()).hexdigest()
         return Site(self.module, pristine.lineno, original, replacement, digest)
 
 

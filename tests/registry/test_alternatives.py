@@ -97,9 +97,9 @@ def gelu_of(catalog: Catalog) -> Composite:
 def test_a_vendor_adds_to_a_builtin_entry(tmp_path: Path) -> None:
     text = "schema: 1\nnamespace: acme\ncomposites: {}\nkernels:\n"
     text += f"  ptxla.gelu: {{a: {{goals: fast, {F}}}, b: {{{F}}}}}\n"
-    found = catalog(tmp_path, text)
-    assert [a.name for a in gelu_of(found).alternatives] == ["a", "b"]
-    assert gelu_of(found).alternatives[0].location.file.endswith("acme.yaml")
+    loaded = catalog(tmp_path, text)
+    assert [a.name for a in gelu_of(loaded).alternatives] == ["a", "b"]
+    assert gelu_of(loaded).alternatives[0].location.file.endswith("acme.yaml")
     assert gelu_of(load_catalog([])).alternatives == ()
 
 
@@ -183,22 +183,22 @@ CHOICES: dict[str, tuple[str | None, str | None]] = {
     "acme.*=small": (None, "small"),
     "small,a": ("a", "a"),
 }
-"""What a text chooses for ptxla.gelu and for acme.e."""
+"""The alternatives that a text chooses for ptxla.gelu and for acme.e."""
 
 
 def test_the_choice(two: Catalog) -> None:
     chosen = {text: dict(choose(text, two)) for text in CHOICES}
-    found = {t: (w.get("ptxla.gelu@1"), w.get("acme.e@1")) for t, w in chosen.items()}
-    assert found == CHOICES
+    choices = {t: (w.get("ptxla.gelu@1"), w.get("acme.e@1")) for t, w in chosen.items()}
+    assert choices == CHOICES
 
 
 def test_wrong_choices(two: Catalog) -> None:
-    def said(parts: Parts) -> str:
+    def message(parts: Parts) -> str:
         with pytest.raises(DecompositionError) as raised:
             choose(parts[""].strip(), two)
         return str(raised.value)
 
-    check_cases(Path(__file__).parent / "golden" / "choices.txt", said)
+    check_cases(Path(__file__).parent / "golden" / "choices.txt", message)
 
 
 def test_the_choice_is_text(two: Catalog) -> None:
@@ -213,38 +213,38 @@ def test_a_package_with_a_wrong_addition_is_left_out(
     for name, entry in (("good", "ptxla.gelu"), ("wrong", "ptxla.gleu")):
         path = adding(tmp_path, name, f"{entry}@1: {{b: {{{F}}}}}, {entry}")
         install(tmp_path, f"{name}-ops", monkeypatch, **{f"{name}_ops": returning(path)})
-    found = load_catalog([])
-    assert [a.name for a in gelu_of(found).alternatives] == ["a", "b"]
-    (left,) = found.left_out
+    loaded = load_catalog([])
+    assert [a.name for a in gelu_of(loaded).alternatives] == ["a", "b"]
+    (left,) = loaded.left_out
     assert left.package == "wrong-ops"
     assert left.reason.count("there is no such entry") == 2
 
 
 def test_the_goal_stock_is_taken_after_what_was_chosen() -> None:
     goals = f"a: {{goals: stock, {F}}}, b: {{goals: fast, {F}}}, c: {{goals: stock, {F}}}"
-    (found,) = parse_registry(entry(goals), "acme.yaml").composites
+    (composite,) = parse_registry(entry(goals), "acme.yaml").composites
     for word, taken in {"stock": "ac", "fast": "bac", "small": "ac", "b": "bac"}.items():
-        assert [alternative.name for alternative in found.taken(word)] == list(taken)
+        assert [alternative.name for alternative in composite.taken(word)] == list(taken)
 
 
 def test_the_goal_shared_is_asked_before_stock() -> None:
     goals = f"a: {{goals: stock, {F}}}, b: {{goals: shared, {F}}}, c: {{goals: fast, {F}}}"
-    (found,) = parse_registry(entry(goals), "acme.yaml").composites
-    assert [alternative.name for alternative in found.taken("fast")] == ["c", "b", "a"]
-    assert not found.chosen("shared")
-    assert [alternative.is_for_shared for alternative in found.taken("b")] == [True, False]
+    (composite,) = parse_registry(entry(goals), "acme.yaml").composites
+    assert [alternative.name for alternative in composite.taken("fast")] == ["c", "b", "a"]
+    assert not composite.chosen("shared")
+    assert [alternative.is_for_shared for alternative in composite.taken("b")] == [True, False]
 
 
 def test_a_package_that_adds_to_one_that_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is left out too, and not without a word."""
+    """The package is left out too, with a reason."""
     for name, entry in (("wrong", "ptxla.gleu"), ("other", "wrong.e")):
         path = adding(tmp_path, name, entry, "{e: {op: aten::gelu}}")
         install(tmp_path, f"{name}-ops", monkeypatch, **{f"{name}_ops": returning(path)})
-    found = load_catalog([])
-    assert [left.package for left in found.left_out] == ["wrong-ops", "other-ops"]
-    assert "wrong.e: there is no such entry" in found.left_out[1].reason
+    loaded = load_catalog([])
+    assert [left.package for left in loaded.left_out] == ["wrong-ops", "other-ops"]
+    assert "wrong.e: there is no such entry" in loaded.left_out[1].reason
 
 
 def test_goals_for_a_target_leave_out_what_does_not_suit_it() -> None:
@@ -252,12 +252,12 @@ def test_goals_for_a_target_leave_out_what_does_not_suit_it() -> None:
         f"a: {{goals: fast, not_for: iree, {F}}}, b: {{goals: [fast, small], {F}}},"
         f" c: {{goals: fast, only_for: [cuda, litert], {F}}}"
     )
-    (found,) = parse_registry(entry(goals), "acme.yaml").composites
+    (composite,) = parse_registry(entry(goals), "acme.yaml").composites
     for word, taken in {
         "fast": "ab", "fast@xla": "ab", "fast@iree": "b", "fast@cuda": "abc", "fast@litert": "abc",
         "fast@portable": "b", "small@portable": "b", "a": "a", "c": "c", "small": "b",
     }.items():  # fmt: skip
-        assert [alternative.name for alternative in found.chosen(word)] == list(taken)
+        assert [alternative.name for alternative in composite.chosen(word)] == list(taken)
     words = [for_target(word, "iree") for word in ("fast", "stock", "a")]
     assert words == ["fast@iree", "stock", "a"]
 

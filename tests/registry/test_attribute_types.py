@@ -64,17 +64,17 @@ CONSTANTS: dict[str, tuple[list[object], list[object]]] = {
 
 def test_constants_of_arrays() -> None:
     for name, (takes, refuses) in CONSTANTS.items():
-        found = attribute_type(name)
-        assert found is not None
-        assert all(map(found.takes_constant, takes)), name
-        assert not any(map(found.takes_constant, refuses)), name
+        parsed = attribute_type(name)
+        assert parsed is not None
+        assert all(map(parsed.takes_constant, takes)), name
+        assert not any(map(parsed.takes_constant, refuses)), name
 
 
 def test_arguments_of_arrays() -> None:
     def kinds(name: str) -> set[ArgumentKind]:
-        found = attribute_type(name)
-        assert found is not None
-        return {kind for kind in KINDS.values() if found.takes_argument(kind)}
+        parsed = attribute_type(name)
+        assert parsed is not None
+        return {kind for kind in KINDS.values() if parsed.takes_argument(kind)}
 
     assert kinds("array<i32>") == {"ints"}
     assert kinds("array<f64>") == {"ints", "floats"}

@@ -69,14 +69,14 @@ def load(text: str) -> Registry | None:
 @cache
 def files() -> list[str]:
     """Entries of real files, a few at a time, so that a mutant loads quickly."""
-    found: list[str] = []
+    texts: list[str] = []
     for path in (builtin_registry_path(), *sorted(EXAMPLES.glob("*.yaml"))):
         document = yaml.safe_load(path.read_text())
         entries = list(document["composites"].items())
         for first in range(0, len(entries), 2):
             chosen = dict(entries[first : first + 2])
-            found.append(yaml.safe_dump({**document, "composites": chosen}, sort_keys=False))
-    return found
+            texts.append(yaml.safe_dump({**document, "composites": chosen}, sort_keys=False))
+    return texts
 
 
 PIECES = [
@@ -111,9 +111,9 @@ def test_mutated_files(text: str) -> None:
 # XLA:CPU makes its process flush subnormal numbers, and hypothesis then refuses to make them.
 FLOATS = st.floats(allow_subnormal=False)
 ARRAYS = [
-    found
+    parsed
     for item in ("i32", "string", "i64[]", "type", "array<array<i64>>")
-    if (found := attribute_types.attribute_type(f"array<{item}>"))
+    if (parsed := attribute_types.attribute_type(f"array<{item}>"))
 ]
 NUMBERS = st.integers() | FLOATS | st.sampled_from([2**31, 2**63, 10**400, -1])
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=8) | st.dates()

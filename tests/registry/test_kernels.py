@@ -15,19 +15,19 @@ FILE = Path(__file__).parent / "files" / "kernels.yaml"
 
 def test_what_is_read() -> None:
     registry = load_registry(FILE)
-    of_entry = registry.composites[0].kernels
-    assert [(k.composite, k.version, k.platform, k.name) for k in of_entry] == [
+    kernels = registry.composites[0].kernels
+    assert [(k.composite, k.version, k.platform, k.name) for k in kernels] == [
         ("acme.fast_gelu", 2, "cpu", "acme.kernels:gelu"),
         ("acme.fast_gelu", 2, "cpu", "acme_gelu"),
         ("acme.fast_gelu", 1, "cuda", "acme.kernels:on_cuda"),
     ]
-    assert of_entry[0].when.values == (("approximate", ("none",)),)
+    assert kernels[0].when.values == (("approximate", ("none",)),)
     assert [(k.composite, k.version) for k in registry.kernels] == [
         ("ptxla.softmax", 1),
         ("other.thing", None),
     ]
-    assert [k.location.line for k in (*of_entry, *registry.kernels)] == [10, 15, 17, 20, 22]
-    assert listed_in(FILE) == (*of_entry, *registry.kernels)
+    assert [k.location.line for k in (*kernels, *registry.kernels)] == [10, 15, 17, 20, 22]
+    assert listed_in(FILE) == (*kernels, *registry.kernels)
 
 
 def test_list() -> None:
@@ -63,5 +63,5 @@ def test_versions_that_another_registry_has_are_sorted() -> None:
     entries = "  a: {op: 'aten::silu', version: 2}\n  a@1: {op: 'aten::silu'}\n"
     has = parse_registry(f"schema: 1\nnamespace: acme\ncomposites:\n{entries}", "acme.yaml")
     lists = "namespace: umbra\ncomposites: {}\nkernels: {acme.a@7: {cpu: [{target: t}]}}\n"
-    (said,) = check_kernels_for_others(parse_registry(f"schema: 1\n{lists}", "umbra.yaml"), [has])
-    assert str(said).endswith("no entry makes version 7 of acme.a (it has 1, 2)")
+    (error,) = check_kernels_for_others(parse_registry(f"schema: 1\n{lists}", "umbra.yaml"), [has])
+    assert str(error).endswith("no entry makes version 7 of acme.a (it has 1, 2)")

@@ -22,10 +22,10 @@ def problems(text: str) -> str:
     try:
         registry = parse_registry(text, "acme.yaml")
     except RegistryError as error:
-        found = list(error.problems)
+        listed = list(error.problems)
     else:
-        found = with_additions((registry, builtin_registry()))[1]["acme.yaml"]
-    return "\n".join(map(str, found)) or "no problem"
+        listed = with_additions((registry, builtin_registry()))[1]["acme.yaml"]
+    return "\n".join(map(str, listed)) or "no problem"
 
 
 def test_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def test_both_keys_mean_the_same() -> None:
 
 
 def test_a_mapping_with_both_keys() -> None:
-    """It is read, rows of the old key first; which lines they have is for its author to say."""
+    """The mapping is read, rows of the old key first; the author decides which lines it has."""
     registry = parse_registry(BOTH, "acme.yaml")
     entry = registry.composites[0]
     assert [(kernel.name, kernel.location.line) for kernel in entry.kernels] == [
@@ -63,9 +63,9 @@ def test_the_old_key_of_a_file_that_another_names(module_folder: Path) -> None:
 def test_a_warning_names_the_line_and_the_command(tmp_path: Path) -> None:
     path = tmp_path / "acme.yaml"
     path.write_text(OLD)
-    said = "`alternatives` is now `kernels`, and is not read by the next version; run: composites"
-    assert f"{path}:6: e: {said} format {path}" in load_catalog([str(path)]).warnings()
+    words = "`alternatives` is now `kernels`, and is not read by the next version; run: composites"
+    assert f"{path}:6: e: {words} format {path}" in load_catalog([str(path)]).warnings()
     runner = CliRunner(env={"XLA_COMPOSITE_REGISTRY": str(path), "COLUMNS": "300"})
-    assert said in runner.invoke(app, ["list", "--kernels"]).stderr
+    assert words in runner.invoke(app, ["list", "--kernels"]).stderr
     assert runner.invoke(app, ["format", str(path)]).exit_code == 0
     assert path.read_text() == NEW

@@ -54,7 +54,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test sees what another one was warned of."""
+    """No test sees the warnings of another one."""
     settings.warn_of_unknown_variables.cache_clear()
     yield
     settings.warn_of_unknown_variables.cache_clear()
@@ -205,8 +205,8 @@ def test_a_misspelled_variable_is_warned_of_once(
 
 
 def test_variables_of_others_are_theirs() -> None:
-    others = {"XLA_COMPILATION_CACHE_SIZE": "1", "XLA_FLAGS": "", "COMPOSITES_XLA": "full"}
-    assert settings.unknown_variables(others | {"XLA_COMPOSITE_OP": "gelu"}) == ()
+    variables = {"XLA_COMPILATION_CACHE_SIZE": "1", "XLA_FLAGS": "", "COMPOSITES_XLA": "full"}
+    assert settings.unknown_variables(variables | {"XLA_COMPOSITE_OP": "gelu"}) == ()
 
 
 def test_the_command_line_warns_of_a_misspelled_variable() -> None:

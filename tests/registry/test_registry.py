@@ -60,26 +60,26 @@ def test_a_file_that_extends_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("included", "said"),
+    ("included", "message"),
     [("{acme.yaml: [e]}", "cannot extend itself"), ("{other.yaml: [f]}", "has no entry 'f'")],
 )
-def test_files_that_cannot_be_included(tmp_path: Path, included: str, said: str) -> None:
+def test_files_that_cannot_be_included(tmp_path: Path, included: str, message: str) -> None:
     entries = "composites:\n  e: aten::exp\n"
     (tmp_path / "other.yaml").write_text(f"schema: 1\nnamespace: acme\n{entries}")
     (tmp_path / "acme.yaml").write_text(
         f"schema: 1\nnamespace: acme\nextends: {included}\ncomposites: {{}}\n"
     )
-    with pytest.raises(RegistryError, match=said):
+    with pytest.raises(RegistryError, match=message):
         listed_in(tmp_path / "acme.yaml")
 
 
 def test_the_tolerances_of_a_file_are_its_own() -> None:
-    """Of the entries of one composite, the greatest counts, and of those that are left out none."""
+    """Entries of one composite have the greatest tolerance; entries that are left out have none."""
     files = Path(__file__).parent / "files"
 
     def listed(name: str) -> dict[str, dict[str, float]]:
         tolerances = listed_tolerances(files / name).items()
-        return {name: of_types for (name, _), of_types in tolerances if name.startswith("acme.")}
+        return {name: by_type for (name, _), by_type in tolerances if name.startswith("acme.")}
 
     own = {"acme.tanh": {"f32": 0.3, "bf16": 0.2}, "acme.exp": {}}
     own["acme.tanh_backward"] = {"f32": 0.1, "bf16": 0.2}

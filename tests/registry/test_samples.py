@@ -54,9 +54,9 @@ def entries(text: str, head: str = HEAD) -> list[Composite]:
 
 
 def example(entry: Composite) -> ExampleCall:
-    found = example_calls(entry)
-    assert isinstance(found, tuple)
-    return found[0]
+    calls = example_calls(entry)
+    assert isinstance(calls, tuple)
+    return calls[0]
 
 
 def test_functions_are_found_by_the_names_of_entries() -> None:

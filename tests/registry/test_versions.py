@@ -52,9 +52,9 @@ def test_items() -> None:
 
 
 def test_all_means_the_highest_versions() -> None:
-    found = names("all", registry(TWO))
-    assert [name for name in found if name.startswith("acme.")] == SECOND
-    assert "ptxla.gelu@1" not in found
+    chosen = names("all", registry(TWO))
+    assert [name for name in chosen if name.startswith("acme.")] == SECOND
+    assert "ptxla.gelu@1" not in chosen
 
 
 def test_versions_in_two_files() -> None:
@@ -86,16 +86,16 @@ def test_a_version_that_is_not_there() -> None:
 def test_a_backward_has_the_version_of_its_forward_or_the_highest() -> None:
     read = registry(TWO)
     backwards = ["acme.gelu_backward@2", "acme.gelu_backward@1"]
-    found = [read.backward_of(entry) for entry in read.composites]
-    assert [entry.identity for entry in found if entry] == backwards
+    entries = [read.backward_of(entry) for entry in read.composites]
+    assert [entry.identity for entry in entries if entry] == backwards
     other = registry(
         "  gelu: {op: aten::gelu, version: 3, backward: gelu_backward}\n"
         "  gelu@4: {op: aten::gelu, backward: gelu_backward@1}\n"
         "  gelu_backward@2: {op: aten::gelu_backward}\n"
         "  gelu_backward@1: {op: aten::gelu_backward}\n"
     )
-    found = [other.backward_of(entry) for entry in other.composites[:2]]
-    assert [entry.identity for entry in found if entry] == backwards
+    entries = [other.backward_of(entry) for entry in other.composites[:2]]
+    assert [entry.identity for entry in entries if entry] == backwards
 
 
 def test_keys_have_versions() -> None:

@@ -1,4 +1,4 @@
-"""annotate_shardings: both forms, one in the place of the other, and none."""
+"""annotate_shardings: both forms, one instead of the other, and none."""
 
 import pytest
 from composites_testing.passes import load

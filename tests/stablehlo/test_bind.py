@@ -23,7 +23,7 @@ from lowering.stablehlo import (
 )
 
 IGNORED = {"acme.twice": ("axis", "scale")}
-"""For functions of these tests that double, whatever the attributes are."""
+"""Attributes that the doubling functions of these tests ignore."""
 
 
 def softmax(x: Any, *, dim: int) -> Any:
@@ -88,7 +88,7 @@ def test_a_function_gets_the_attributes_that_are_not_ignored() -> None:
         seen.append(attributes)
         return x * 2
 
-    def one(x: Any, scale: float = 0.0, unrelated: str = "kept") -> Any:
+    def scaled(x: Any, scale: float = 0.0, unrelated: str = "kept") -> Any:
         seen.append({"scale": scale, "unrelated": unrelated})
         return x * 2
 
@@ -99,10 +99,10 @@ def test_a_function_gets_the_attributes_that_are_not_ignored() -> None:
     for function, ignored in (
         (every, ()),
         (every, ("axis",)),
-        (one, ("axis",)),
-        (one, ("axis", "scale")),
+        (scaled, ("axis",)),
+        (scaled, ("axis", "scale")),
         (none, ("axis", "scale")),
-        (partial(one, unrelated="bound"), ("axis",)),
+        (partial(scaled, unrelated="bound"), ("axis",)),
         (jax.jit(none), ("axis", "scale")),
     ):
         bind(load("block"), {"acme.twice": function}, ignored={"acme.twice": ignored})
@@ -219,11 +219,11 @@ def test_other_result_types_are_refused() -> None:
         "acme.twice(tensor<4x8xf32>) -> (tensor<4x8xf32>): summed returns (tensor<4xf32>); "
         "it must return (tensor<4x8xf32>)"
     )
-    others = {
+    functions = {
         "4x8xbf16": lambda x: x.astype(jnp.bfloat16),
         "4x8xf32>, tensor<4x8xf32": lambda x: (x, x),
     }
-    for types, function in others.items():
+    for types, function in functions.items():
         with pytest.raises(BindError, match=rf"returns \(tensor<{types}>\)"):
             bind(load("block"), {"acme.twice": function}, ignored=IGNORED)
 

@@ -38,8 +38,8 @@ def test_what_reads_nothing_and_what_has_no_casts() -> None:
           %0 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xf16>
           %1 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xbf16>
           %r = stablehlo.custom_call @acme(%1) : (tensor<2xbf16>) -> tensor<2xf32>"""
-    found = casts(composite_module("acme.f", "tensor<2xf32>", body)).casts
-    assert sorted(cast.users for cast in found) == [(), ("custom_call",)]
+    rows = casts(composite_module("acme.f", "tensor<2xf32>", body)).casts
+    assert sorted(cast.users for cast in rows) == [(), ("custom_call",)]
     report = casts(Module.parse("module {}"))
     assert (report.casts, report.count, report.bytes, report.kinds) == ((), 0, 0, {})
 

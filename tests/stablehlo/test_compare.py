@@ -26,8 +26,8 @@ def seven(x: Any, axis: int, scale: float) -> Any:
 
 
 def problem(comparison: stablehlo.Comparison) -> str:
-    (found,) = comparison.problems
-    return found
+    (message,) = comparison.problems
+    return message
 
 
 # ---- kernels in JAX ----
@@ -194,8 +194,8 @@ def made_for(module: stablehlo.Module) -> Any:
     executable = stablehlo.compile_module(module)
     made = make_inputs(module, executable)
     again = make_inputs(module, executable)
-    for one, other in zip(made.arrays, again.arrays, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for array, expected in zip(made.arrays, again.arrays, strict=True):
+        np.testing.assert_array_equal(array, expected)
     return made
 
 
@@ -205,9 +205,9 @@ INTEGERS = read_cases(DATA / "integers.txt")
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers_are_in_range_and_reach_its_ends(name: str) -> None:
     text, expected = INTEGERS[name].values()
-    place, *ends = map(int, expected.split())
-    found = made_for(stablehlo.Module.parse(text)).arrays[place]
-    assert [found.min(), found.max()] == ends
+    index, *ends = map(int, expected.split())
+    array = made_for(stablehlo.Module.parse(text)).arrays[index]
+    assert [array.min(), array.max()] == ends
 
 
 def test_starts_of_slices_are_in_range() -> None:
@@ -255,8 +255,8 @@ def test_random_operands_of_a_backward_need_not_belong_together() -> None:
     """A kernel takes the saved square where the decomposition computes it again."""
     module = load("square_backward")
     kernels = {"acme.square_backward": lambda x, square: square}
-    told = problem(stablehlo.compare(module, kernels))
-    assert told.endswith("all operands are computed: --inputs FILE.npz, or inputs=)")
+    message = problem(stablehlo.compare(module, kernels))
+    assert message.endswith("all operands are computed: --inputs FILE.npz, or inputs=)")
     x = np.arange(4, dtype=np.float32)
     assert stablehlo.compare(module, kernels, inputs=[x]).problems == ()
     sevenfold = {"acme.square_backward": lambda x, square: x * 7}
@@ -291,7 +291,7 @@ def test_dynamic_shapes_are_a_problem() -> None:
 
 
 def test_the_table_has_the_comparison() -> None:
-    """One right kernel, one that is wrong, and one that is refused; with a name to be escaped."""
+    """The table has a right kernel, a wrong one, a refused one, and a name that is escaped."""
     kernels: dict[str, Any] = {
         "acme.twice": seven,
         "acme.tanh": lambda x: jnp.tanh(x),

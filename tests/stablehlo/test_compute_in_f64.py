@@ -23,9 +23,9 @@ def test_it_is_f64_to_the_last_bits() -> None:
 def test_regions_constants_and_integers() -> None:
     module = Module.parse(PROGRAMS["regions, constants and integers"][""])
     x = np.random.default_rng(0).standard_normal((4, 2)).astype(np.float32)
-    got, count = run(compute_in_f64(module), x)
+    actual, count = run(compute_in_f64(module), x)
     factor = np.asarray([0.1, 0.2], np.float32).astype(np.float64)  # as the constants are
-    np.testing.assert_allclose(got, x.astype(np.float64).sum(0) * factor**3, rtol=1e-14)
+    np.testing.assert_allclose(actual, x.astype(np.float64).sum(0) * factor**3, rtol=1e-14)
     assert (count.dtype, int(count)) == (np.int32, 3)
 
 
@@ -33,9 +33,9 @@ def test_products_and_complex_numbers() -> None:
     random = np.random.default_rng(0)
     x = random.standard_normal((2, 3)).astype(np.float32)
     z = (random.standard_normal((2, 2)) + 1j).astype(np.complex64)
-    (got,) = run(compute_in_f64(Module.parse(PROGRAMS["products and complex numbers"][""])), x, z)
+    (value,) = run(compute_in_f64(Module.parse(PROGRAMS["products and complex numbers"][""])), x, z)
     product = x.astype(np.float64) @ x.T.astype(np.float64)
-    np.testing.assert_allclose(got, (product + 1j * product) * z, rtol=1e-14)
+    np.testing.assert_allclose(value, (product + 1j * product) * z, rtol=1e-14)
 
 
 def test_what_has_no_form_in_f64_is_named() -> None:

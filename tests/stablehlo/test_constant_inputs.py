@@ -36,7 +36,7 @@ def test_an_argument_becomes_a_constant() -> None:
 
 
 def test_many_truth_values_are_written_as_numbers() -> None:
-    """In hexadecimal, versions of MLIR read truth values in different ways."""
+    """Values are numbers, since versions of MLIR read hexadecimal truth values differently."""
     module = Module.parse(
         "func.func @main(%x: tensor<9x12xi1>) -> tensor<9x12xi1> {return %x: tensor<9x12xi1>}"
     )
@@ -44,8 +44,8 @@ def test_many_truth_values_are_written_as_numbers() -> None:
     result = constant_inputs(module, {0: value})
     result.verify()
     assert ": tensor<9x12xui8>" in result.text
-    (found,) = compile_module(result)()
-    np.testing.assert_array_equal(found, value)
+    (actual,) = compile_module(result)()
+    np.testing.assert_array_equal(actual, value)
 
 
 def test_values_that_do_not_fit() -> None:

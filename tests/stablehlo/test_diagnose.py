@@ -86,8 +86,8 @@ def test_one_call_of_many_is_off_by_a_percent() -> None:
 
 @pytest.mark.parametrize("size", [1e-2, 2**-23])
 def test_a_kernel_that_races(size: float) -> None:
-    """In one call of many, every other run has other bits. They are shown, and are an error if they
-    differ by more than the tolerance: sums on a GPU can have another order in each run."""
+    """Other bits in every other run of one call are shown, and are an error if they differ by more
+    than the tolerance: sums on a GPU can have another order in each run."""
     factors = cycle(map(np.float32, (1, 1 + size)))
     device = changed(lambda number, result: result * next(factors) if number == 16 else result)
     diagnosis, _ = Diagnoser(chain(), device).run([ROWS])
@@ -137,7 +137,7 @@ def test_values_are_released_once_they_are_used_up() -> None:
 
 
 def test_rounding_that_the_cpu_has_too_is_no_fault() -> None:
-    """Of a sum that cancels, few digits are left, and another order has others."""
+    """A sum that cancels has few right digits, and another order has other digits."""
     type_ = "tensor<4x8xf32>"
     body = f"""
         %c = stablehlo.constant dense<1.0e+06> : {type_}
@@ -181,7 +181,7 @@ def test_a_slow_kernel_could_win_most_of_the_step() -> None:
 
     values = [np.ones((99, 64), np.float32)]
     diagnosis, _ = Diagnoser(module, device, clock=Clock.create(module, device, "cpu")).run(values)
-    (row,) = (each for each in diagnosis.composites if each.call.name == "acme.square")
+    (row,) = (row for row in diagnosis.composites if row.call.name == "acme.square")
     assert row.time is not None
     assert (row.time.bytes, row.time.flops) == (2 * 64 * 64 * 4, 2 * 64**3)
     assert 0 < row.time.bound_seconds < 0.001 < 0.015 < row.time.seconds < 1
@@ -264,7 +264,7 @@ def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
     code, _, err = invoke(*bisection, "3")
     assert (code, err.count("error: stand_ins:")) == (1, 2)
     sets = json.loads((tmp_path / "sets.json").read_text())["sets"]
-    broken = [([use["kernel"] for use in each["kernels"]], each["step"]) for each in sets]
+    broken = [([use["kernel"] for use in subset["kernels"]], subset["step"]) for subset in sets]
     assert broken == [(["stand_ins:twice_to_sixteen"], 1), (["stand_ins:a_percent_more"], 2)]
     assert sets[1]["problem"].startswith("the error of step 2 is 0.00")
     assert invoke(*bisection, "3", "--tolerance", "0.2")[:2] == (
@@ -283,4 +283,4 @@ def test_each_step_of_a_bisection_has_a_random_seed_of_its_own() -> None:
 
 @pytest.mark.parametrize("together", [[0], [6], [2, 5], [0, 7, 8], list(range(9))])
 def test_sets_are_as_small_as_possible(together: list[int]) -> None:
-    assert minimal([*range(9)], lambda some: {*together} <= {*some}) == together
+    assert minimal([*range(9)], lambda subset: {*together} <= {*subset}) == together

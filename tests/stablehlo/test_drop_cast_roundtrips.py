@@ -71,7 +71,7 @@ def test_a_long_way_there_and_back() -> None:
 
 @pytest.mark.parametrize("seed", [0, *exhaustive(*range(1, 8))])
 def test_random_programs_keep_their_bits_and_their_second_run_changes_nothing(seed: int) -> None:
-    """Squares that are cast, moved and joined at random; every value is a result."""
+    """Squares are cast, moved and joined at random; every value is a result."""
     random = np.random.default_rng(seed)
     types = ["bf16", "f16", "f32", "f64", "i8", "i32", "i1"]
     values = [("x", "bf16"), ("s", "i8"), ("t", "f32")]

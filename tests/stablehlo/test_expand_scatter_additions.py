@@ -19,15 +19,15 @@ def form_of_sums(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     return str(request.param)
 
 
-def check(module: Module, given: list[Any], tolerance: float) -> str:
+def check(module: Module, operands: list[Any], tolerance: float) -> str:
     """The text of the expanded module, whose numbers agree."""
     expanded = sizes.expand_scatter_additions(module)
     expanded.verify()
-    (want,), (found,) = run(module, *given), run(expanded, *given)
-    assert found.dtype == want.dtype
-    want, found = (np.asarray(each, np.float64) for each in (want, found))
-    np.testing.assert_allclose(found, want, rtol=0, atol=tolerance)
-    assert not np.array_equal(want, np.asarray(given[0], np.float64))
+    (expected,), (actual,) = run(module, *operands), run(expanded, *operands)
+    assert actual.dtype == expected.dtype
+    expected, actual = (np.asarray(result, np.float64) for result in (expected, actual))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance)
+    assert not np.array_equal(expected, np.asarray(operands[0], np.float64))
     return expanded.text
 
 
@@ -56,9 +56,9 @@ def test_types_of_floats(form_of_sums: str) -> None:
 
 
 def test_integers_are_selected() -> None:
-    given = arguments("rows", np.int32)
+    operands = arguments("rows", np.int32)
     for combination in ("add", "multiply", "minimum", "maximum"):
-        assert "stablehlo.scatter" not in check(scatter("rows", combination, "i32"), given, 0)
+        assert "stablehlo.scatter" not in check(scatter("rows", combination, "i32"), operands, 0)
 
 
 def test_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,8 +36,8 @@ def test_a_failure_names_the_path_that_was_given(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "out"
     with pytest.raises(FileNotFoundError) as raised:
         write_atomic(path, "text")
-    said = raised.value.filename, raised.value.strerror
-    assert said == (str(path), "No such file or directory")
+    facts = raised.value.filename, raised.value.strerror
+    assert facts == (str(path), "No such file or directory")
 
 
 def test_a_link_keeps_pointing_at_its_file(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from lowering.stablehlo import Module, run
 from lowering.stablehlo.passes.flatten_scatter_indices import flatten_scatter_indices
 
 
-def is_same(module: Module, given: list[Any]) -> str:
+def is_same(module: Module, operands: list[Any]) -> str:
     """The text after the pass, with which the results have the same bits."""
     flat = flatten_scatter_indices(module)
     flat.verify()
-    (want,), (found,) = run(module, *given), run(flat, *given)
-    assert not np.array_equal(want, given[0])
-    assert want.tobytes() == found.tobytes()
+    (expected,), (actual,) = run(module, *operands), run(flat, *operands)
+    assert not np.array_equal(expected, operands[0])
+    assert expected.tobytes() == actual.tobytes()
     return flat.text
 
 
@@ -35,20 +35,20 @@ def test_the_bits_stay(combination: str) -> None:
 def test_all_types_keep_their_bits() -> None:
     types = {"f64": np.float64, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "ui8": np.uint8}
     for element, combination in product(types, ("add", "multiply", "minimum", "maximum", "")):
-        given = arguments("two dimensions", types[element], "i32")
-        given[0], given[2] = abs(given[0]), abs(given[2])
-        is_same(scatter("two dimensions", combination, element, "i32"), given)
+        operands = arguments("two dimensions", types[element], "i32")
+        operands[0], operands[2] = abs(operands[0]), abs(operands[2])
+        is_same(scatter("two dimensions", combination, element, "i32"), operands)
     for index, dtype in (("ui32", np.uint32), ("ui8", np.uint8)):
-        given = arguments("rows", np.float32)
-        given[1] = np.array([[0], [7], [8], [200], [7], [2]], dtype)
-        is_same(scatter("rows", "add", index=index), given)
+        operands = arguments("rows", np.float32)
+        operands[1] = np.array([[0], [7], [8], [200], [7], [2]], dtype)
+        is_same(scatter("rows", "add", index=index), operands)
 
 
 def test_a_zero_keeps_its_sign_where_an_index_is_outside() -> None:
     module = scatter("vector", "add")
-    given = [np.full(9, -0.0, np.float32), np.full((6, 1), 9), np.ones(6, np.float32)]
-    (found,) = run(flatten_scatter_indices(module), *given)
-    assert np.signbit(found).all()
+    operands = [np.full(9, -0.0, np.float32), np.full((6, 1), 9), np.ones(6, np.float32)]
+    (result,) = run(flatten_scatter_indices(module), *operands)
+    assert np.signbit(result).all()
 
 
 def test_others_stay() -> None:

@@ -88,9 +88,9 @@ def binaries() -> list[bytes]:
 def damaged_text(draw: st.DrawFn) -> bytes:
     """A file in which up to three tokens are something else: nothing, another one, or a piece."""
     tokens = list(draw(st.sampled_from(texts())))
-    others = st.sampled_from(sorted(set(tokens))) | st.sampled_from(PIECES)
+    replacements = st.sampled_from(sorted(set(tokens))) | st.sampled_from(PIECES)
     for _ in range(draw(st.integers(1, 3))):
-        tokens[draw(st.integers(0, len(tokens) - 1))] = draw(others | st.text(max_size=3))
+        tokens[draw(st.integers(0, len(tokens) - 1))] = draw(replacements | st.text(max_size=3))
     return "".join(tokens).encode(errors="surrogatepass")
 
 
@@ -138,9 +138,9 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
         requests.flush()
         reply = replies.readline()
         assert reply, f"the process ended with {server.wait()}"
-        code, said = json.loads(reply)
-        assert "Traceback" not in said
-        assert code == 0 or (code == 1 and said.startswith("error: ")), (code, said)
+        code, output = json.loads(reply)
+        assert "Traceback" not in output
+        assert code == 0 or (code == 1 and output.startswith("error: ")), (code, output)
 
     yield run
     server.communicate()

@@ -69,7 +69,7 @@ def test_limits_are_positive() -> None:
 
 @pytest.mark.process
 def test_names_that_are_not_utf8() -> None:
-    """In another process, because jaxlib can abort on them."""
+    """Names are read in another process, because jaxlib can abort on them."""
     done = run_python(
         "from lowering.stablehlo import *\n"
         "on_module = Module.parse(r'module attributes {\"a.\\FF\" = 1 : i32} {}')\n"
@@ -141,7 +141,7 @@ def test_a_command_reports_a_crash(tmp_path: Path) -> None:
     for options in ("inspect nested.mlir", "lower nested.mlir -o out.mlir"):
         done = run(*COMMAND, *options.split(), cwd=tmp_path, PYTHONPATH=path)
         assert (done.code, done.stdout, done.stderr) == (1, "", f"error: {CRASH}\n")
-        assert [each.name for each in tmp_path.iterdir()] == ["nested.mlir"]
+        assert [file.name for file in tmp_path.iterdir()] == ["nested.mlir"]
 
 
 @pytest.mark.process

@@ -24,7 +24,7 @@ def test_text_is_what_was_read() -> None:
 
 
 def test_portable_artifact_comes_back_as_the_same_text(tmp_path: Path) -> None:
-    """Of a version that older releases read."""
+    """An artifact of a version that older releases read comes back, too."""
     module, path = load("block"), tmp_path / "out.mlirbc"
     for version in (None, "1.13.0"):
         module.write(path, portable=version)

@@ -17,16 +17,16 @@ def comparisons(element: str, *written: str) -> Module:
     """Comparisons of a converted operand `%w` with `%c`, a constant; each as `LT, %w, %c: 0.3`."""
     x, wide, truth = f"tensor<16x{element}>", "tensor<16xf64>", "tensor<16xi1>"
     made = []
-    for place, (comparison, _, number) in enumerate(each.partition(": ") for each in written):
+    for index, (comparison, _, number) in enumerate(text.partition(": ") for text in written):
         made += [
-            f"%n{place} = stablehlo.constant dense<{number}> : tensor<f64>",
-            f"%c{place} = stablehlo.broadcast_in_dim %n{place}, dims = []"
+            f"%n{index} = stablehlo.constant dense<{number}> : tensor<f64>",
+            f"%c{index} = stablehlo.broadcast_in_dim %n{index}, dims = []"
             f" : (tensor<f64>) -> {wide}",
-            f"%{place} = stablehlo.compare {comparison.replace('%c', f'%c{place}')}"
+            f"%{index} = stablehlo.compare {comparison.replace('%c', f'%c{index}')}"
             f" : ({wide}, {wide}) -> {truth}",
         ]
     lines = "\n".join(made)
-    results = ", ".join(f"%{place}" for place in range(len(written)))
+    results = ", ".join(f"%{index}" for index in range(len(written)))
     types = ", ".join([truth] * len(written))
     return Module.parse(f"""
         func.func @main(%x: {x}) -> ({types}) {{
@@ -68,14 +68,14 @@ def test_the_result_stays(element: str, dtype: type, values: Callable[[type], np
     written = [
         f"{direction}, {operands}, FLOAT: {number}"
         for direction in DIRECTIONS
-        for place, number in enumerate(numbers)
-        for operands in [("%w, %c", "%c, %w")[place % 2]]
+        for index, number in enumerate(numbers)
+        for operands in [("%w, %c", "%c, %w")[index % 2]]
     ]
     module = comparisons(element, *written)
     narrow = narrow_comparisons(module)
     narrow.verify()
     results = zip(written, run(module, x), run(narrow, x), strict=True)
-    wrong = [(text, x[want != found]) for text, want, found in results if (want != found).any()]
+    wrong = [(text, x[right != ours]) for text, right, ours in results if (right != ours).any()]
     assert not wrong
     # Of integers: with numbers out of reach, and equality with fractions.
     assert narrow.text.count("f64>, tensor") == (0 if values is floats else 2 * 6 + 3 * 2)
@@ -84,6 +84,6 @@ def test_the_result_stays(element: str, dtype: type, values: Callable[[type], np
 def test_others_stay() -> None:
     in_total_order = comparisons("f32", "LT, %w, %c, TOTALORDER: 0.3")
     unsigned = comparisons("ui8", "LT, %w, %c: 0.3")
-    of_f64 = comparisons("f64", "LT, %w, %c: 0.3")
-    of_two = comparisons("f32", "LT, %w, %w: 0.3")
-    stay(narrow_comparisons, (in_total_order, unsigned, of_f64, of_two))
+    wide_comparison = comparisons("f64", "LT, %w, %c: 0.3")
+    two_operands = comparisons("f32", "LT, %w, %w: 0.3")
+    stay(narrow_comparisons, (in_total_order, unsigned, wide_comparison, two_operands))

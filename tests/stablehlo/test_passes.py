@@ -57,7 +57,7 @@ def check(a_pass: Any, case: Case) -> None:
         with pytest.raises(StableHLOError, match=re.escape(message)):
             a_pass(module, **options)
         return
-    after = changed(module, lambda given: a_pass(given, **options))
+    after = changed(module, lambda original: a_pass(original, **options))
     if case.has("stays"):
         assert after.text == module.text
         return
@@ -75,13 +75,13 @@ def check(a_pass: Any, case: Case) -> None:
 def same_bits(module: Module, after: Module) -> None:
     before = compile_module(module)
     values = hard_numbers(before.inputs)
-    for want, found in zip(before(*values), compile_module(after)(*values), strict=True):
-        assert found.dtype == want.dtype
+    for expected, actual in zip(before(*values), compile_module(after)(*values), strict=True):
+        assert actual.dtype == expected.dtype
         with np.errstate(invalid="ignore"):
-            nan = want != want
-            np.testing.assert_array_equal(found != found, nan)
-        pair = [_comparable(each) for each in (found, want)]
-        assert pair[0] == pair[1], f"{found} instead of {want}"
+            nan = expected != expected
+            np.testing.assert_array_equal(actual != actual, nan)
+        pair = [_comparable(array) for array in (actual, expected)]
+        assert pair[0] == pair[1], f"{actual} instead of {expected}"
 
 
 def _comparable(array: np.ndarray) -> bytes:
@@ -97,17 +97,17 @@ def _comparable(array: np.ndarray) -> bytes:
 def hard_numbers(types: tuple[str, ...]) -> list[np.ndarray]:
     """Arrays of these types, the same on every call. Of 16 bits, 65,536 are all that there are."""
     random = np.random.default_rng(0)
-    found = []
+    arrays = []
     for tensor in map(static_tensor, types):
         assert tensor is not None
         shape, dtype = tensor
         if dtype == np.bool_:
-            found.append(random.random(shape) < 0.5)
+            arrays.append(random.random(shape) < 0.5)
         elif dtype.itemsize == 2 and math.prod(shape) == 2**16:
-            found.append(np.arange(2**16, dtype=np.uint16).view(dtype).reshape(shape))
+            arrays.append(np.arange(2**16, dtype=np.uint16).view(dtype).reshape(shape))
         else:
-            found.append(random.choice(_hard_numbers(dtype), shape))
-    return found
+            arrays.append(random.choice(_hard_numbers(dtype), shape))
+    return arrays
 
 
 def _hard_numbers(dtype: np.dtype[Any]) -> np.ndarray:

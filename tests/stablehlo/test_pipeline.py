@@ -33,10 +33,10 @@ def test_a_partial_of_an_in_place_pass_copies_no_module_that_is_owned() -> None:
     def note(module: IrModule, *, name: str = "") -> None:
         held.append(module)
 
-    given = load("block")
-    run_passes(given, [note, partial(note, name="a"), partial(note, name="b")])
+    loaded = load("block")
+    run_passes(loaded, [note, partial(note, name="a"), partial(note, name="b")])
     assert held[0] is held[1] is held[2]
-    assert held[0] is not given.ir
+    assert held[0] is not loaded.ir
 
 
 def test_a_pass_that_breaks_the_module_is_named() -> None:

@@ -64,8 +64,8 @@ def test_a_wide_product_of_bfloat16_runs_on_the_cpu_transposed_too() -> None:
     before = module.text
     random = np.random.default_rng(0)
     a, b = (random.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((4, 8), (8, 4)))
-    (got,) = run(module, a, b)
-    np.testing.assert_allclose(got, (a.astype(np.float64) @ b.astype(np.float64)).T, atol=1e-6)
+    (result,) = run(module, a, b)
+    np.testing.assert_allclose(result, (a.astype(np.float64) @ b.astype(np.float64)).T, atol=1e-6)
     assert module.text == before
 
 
@@ -76,5 +76,5 @@ def test_extremes_of_what_is_no_number_are_no_numbers() -> None:
           %r = stablehlo.reduce(%x init: %start) applies stablehlo.{name} across dimensions = [0]
             : (tensor<3xf32>, tensor<f32>) -> tensor<f32>"""
         module = program(body, "%x: tensor<3xf32>", "tensor<f32>")
-        (found,) = run(module, np.array([np.nan, 0, 1], np.float32))
-        assert np.isnan(found)
+        (result,) = run(module, np.array([np.nan, 0, 1], np.float32))
+        assert np.isnan(result)

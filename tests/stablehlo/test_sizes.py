@@ -23,7 +23,7 @@ Use = Callable[[str, str, int], str]
 
 
 def doubling(levels: int, use: Use) -> Module:
-    """Each function uses the next one twice; the last one has one addition."""
+    """Functions that use the next one twice; the last one has one addition."""
     text = (
         f"func.func @main(%a: {TYPE}) -> {TYPE} {{ {use('%0', '%a', levels)} return %0 : {TYPE} }}"
     )
@@ -39,8 +39,8 @@ def call(result: str, operand: str, level: int) -> str:
 
 
 def composite(result: str, operand: str, level: int) -> str:
-    of = f'"a.c{level}" {operand} {{decomposition = @d{level}}} : ({TYPE}) -> {TYPE}'
-    return f"{result} = stablehlo.composite {of}\n"
+    call = f'"a.c{level}" {operand} {{decomposition = @d{level}}} : ({TYPE}) -> {TYPE}'
+    return f"{result} = stablehlo.composite {call}\n"
 
 
 @pytest.mark.parametrize("use", [call, composite])

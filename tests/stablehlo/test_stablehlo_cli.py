@@ -49,8 +49,8 @@ def test_attributes_are_ignored_where_that_is_said(tmp_path: Path) -> None:
 
 
 def test_node_data_has_a_number_for_each_composite(tmp_path: Path) -> None:
-    """Of `inspect` the share of the operations; of `compare` the error, where there is a kernel.
-    Times and shares are in files beside it."""
+    """`inspect` writes the share of the operations; `compare` the error, where there is a kernel.
+    Times and shares are in further files."""
     file = tmp_path / "nodes.json"
     wrong = ("--bind", "acme.twice=stand_ins:wrong")
     for command, code, expected in (
@@ -59,9 +59,9 @@ def test_node_data_has_a_number_for_each_composite(tmp_path: Path) -> None:
     ):
         assert invoke(*command, "--node-data", file)[0] == code
         results = json.loads(file.read_text())["main"]["results"]
-        values = {node: (each["value"], each.get("bgColor")) for node, each in results.items()}
+        values = {node: (row["value"], row.get("bgColor")) for node, row in results.items()}
         assert values == {
-            node: (pytest.approx(one), color) for node, (one, color) in expected.items()
+            node: (pytest.approx(value), color) for node, (value, color) in expected.items()
         }
     files = (tmp_path / f"nodes.{name}.json" for name in ("seconds", "share"))
     seconds, share = (json.loads(file.read_text())["main"]["results"] for file in files)

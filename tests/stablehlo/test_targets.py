@@ -51,7 +51,7 @@ def test_what_cannot_be_replaced_is_named() -> None:
 
 
 def test_a_form_that_is_refused_is_described() -> None:
-    """The programs of forms_of_litert.mlir, which say nothing of a form that is taken."""
+    """Programs of forms_of_litert.mlir have no message about a form that is taken."""
     for case in cases(FORMS.read_text(encoding="utf-8")):
         (message,) = case.all("says")
         error = pytest.raises(
@@ -100,7 +100,7 @@ def test_the_line_is_one_of_the_module_that_is_exported(stack: list[str], source
 
 
 def test_what_is_not_checked() -> None:
-    """Decompositions of native composites, and what is computed of constants."""
+    """Decompositions of native composites, and computations on constants, are not checked."""
     native = stablehlo.Module.parse(WITH_LINES.read_text().replace("acme.square", "tfl.square"))
     constant = stablehlo.Module.parse("""
         func.func @main() -> tensor<f32> {

@@ -11,9 +11,9 @@ from lowering.stablehlo import Module, casts, drop_cast_roundtrips, run, widen_d
 def test_a_product_that_is_cast_back_stays_whichever_pass_comes_first() -> None:
     residual = load("residual")
     stay(widen_dots, [residual])
-    one = drop_cast_roundtrips(widen_dots(residual))
-    assert one.text == widen_dots(drop_cast_roundtrips(residual)).text
-    assert [(cast.from_type, cast.to_type) for cast in casts(one).casts] == [("bf16", "f32")]
+    simplified = drop_cast_roundtrips(widen_dots(residual))
+    assert simplified.text == widen_dots(drop_cast_roundtrips(residual)).text
+    assert [(cast.from_type, cast.to_type) for cast in casts(simplified).casts] == [("bf16", "f32")]
 
 
 @pytest.mark.parametrize(("narrow", "dtype"), [("bf16", ml_dtypes.bfloat16), ("f16", np.float16)])

@@ -32,7 +32,7 @@ def rwkv():
 """
 
 WORTH = {"gemma2": {"Gemma2RMSNorm.forward", "apply_rotary_pos_emb"}, "rwkv": {"pad"}}
-"""What a draft has an entry for, as far as it has work outside composites."""
+"""Functions with an entry in a draft, as far as they have work outside composites."""
 
 SUGGEST = """
 import sys
@@ -53,15 +53,15 @@ def composites_command(*arguments: str, **environment: str) -> str:
 def test_a_draft_of_a_model(name: str, tmp_path: Path) -> None:
     models, draft = tmp_path / "models_of_suggest.py", tmp_path / "draft.yaml"
     models.write_text(MODELS)
-    found = suggested(f"{models}:{name}", "-o", str(draft))
-    rows = {row["name"].partition(":")[2]: row for row in found["functions"]}
+    report = suggested(f"{models}:{name}", "-o", str(draft))
+    rows = {row["name"].partition(":")[2]: row for row in report["functions"]}
     assert [caught for caught in WORTH[name] & rows.keys() if not rows[caught]["entry"]] == []
     assert "no problems found" in composites_command("check", str(draft))
     with_draft = suggested(f"{models}:{name}", XLA_COMPOSITE_REGISTRY=str(draft))
-    assert with_draft["outside"] == found["after"] < found["outside"]
+    assert with_draft["outside"] == report["after"] < report["outside"]
 
 
 def suggested(*arguments: str, **environment: str) -> dict[str, Any]:
     out = composites_command("suggest", *arguments, "--json", **environment)
-    found: dict[str, Any] = json.loads(out[out.index("{") :])
-    return found
+    report: dict[str, Any] = json.loads(out[out.index("{") :])
+    return report

@@ -18,20 +18,20 @@ pytestmark = pytest.mark.usefixtures("nothing_on")
 def data_of(*arguments: object) -> dict[str, Any]:
     result = invoke("suggest", *arguments, "--json")
     assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    report: dict[str, Any] = json.loads(result.stdout)
+    return report
 
 
-def rows_of(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {row["name"]: row for row in found}
+def rows_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in rows}
 
 
 def test_every_instruction_is_that_of_a_call(model: Path) -> None:
-    found = data_of(f"{model}:net", "--ops", "gelu")
-    whole = found["outside"]
-    operators = rows_of(found["operators"])
+    report = data_of(f"{model}:net", "--ops", "gelu")
+    whole = report["outside"]
+    operators = rows_of(report["operators"])
     assert sum(row["instructions"] for row in operators.values()) == whole
-    functions = rows_of(found["functions"])
+    functions = rows_of(report["functions"])
 
     def instructions(name: str) -> int:
         amount: int = functions[f"model_of_suggest:{name}"]["instructions"]
@@ -46,7 +46,7 @@ def test_every_instruction_is_that_of_a_call(model: Path) -> None:
     norm = functions["model_of_suggest:Norm.forward"]
     assert norm["calls"] == 1
     assert (norm["tensors_in"], norm["tensors_out"]) == (2, 1)
-    assert found["composites"] == 2
+    assert report["composites"] == 2
     # The backward of a function counts as its own.
     trained = instructions("soft_cap")
     functions = rows_of(data_of(f"{model}:net", "--ops", "gelu", "--forward")["functions"])
@@ -71,10 +71,10 @@ def test_a_draft_passes_check_and_does_what_it_says(model: Path) -> None:
     text = draft.read_text()
     assert "\nschema: 2\n" in text
     assert formatted(text, "draft.yaml") == text
-    found = data_of(f"{model}:net")
-    assert found["draft"] == text
-    assert found["after"] < 0.7 * found["outside"]
-    note = rows_of(found["functions"])["model_of_suggest:Gate.forward"]["note"]
+    report = data_of(f"{model}:net")
+    assert report["draft"] == text
+    assert report["after"] < 0.7 * report["outside"]
+    note = rows_of(report["functions"])["model_of_suggest:Gate.forward"]["note"]
     assert note == "it reads self.act, a Tanh; write an entry with `adapt`"
 
 
@@ -87,18 +87,18 @@ def test_turning_a_draft_on_lowers_what_is_outside(
     measured = data_of(f"{model}:net")["after"]
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(draft))
     activation.catalog.cache_clear()
-    found = data_of(f"{model}:net")
-    assert found["outside"] == measured
-    assert "draft.norm" in found["on"]
-    assert found["draft"] is None
+    report = data_of(f"{model}:net")
+    assert report["outside"] == measured
+    assert "draft.norm" in report["on"]
+    assert report["draft"] is None
 
 
 def test_entries_that_are_off_are_named_and_not_drafted(model: Path) -> None:
-    found = data_of(f"{model}:net", "--ops", "mm")
-    operators = rows_of(found["operators"])
+    report = data_of(f"{model}:net", "--ops", "mm")
+    operators = rows_of(report["operators"])
     assert operators["aten::gelu"]["note"] == "ptxla.gelu names it"
     assert operators["aten::gelu_backward"]["note"] == "ptxla.gelu_backward names it"
-    assert not any("gelu" in name for name in found["entries"])
+    assert not any("gelu" in name for name in report["entries"])
 
 
 def test_a_draft_of_a_function_that_takes_an_object(tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_a_draft_of_a_function_that_takes_an_object(tmp_path: Path) -> None:
         "def model():\n"
         "    return Capped(), (torch.rand(3, 4),)\n"
     )
-    found = data_of(f"{file}:model", "--forward")
-    assert rows_of(found["functions"])["object_of_suggest:capped"]["entry"] == "capped"
-    assert "attributes: {cap: config.cap}" in found["draft"]
+    report = data_of(f"{file}:model", "--forward")
+    assert rows_of(report["functions"])["object_of_suggest:capped"]["entry"] == "capped"
+    assert "attributes: {cap: config.cap}" in report["draft"]
 
 
 def test_mistakes(model: Path) -> None:

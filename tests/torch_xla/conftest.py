@@ -47,11 +47,11 @@ class Run:
     """Results of all subjects of a test, called one after the other into one graph."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By subject and name: a tensor or a plain value, and what can be asked about the tensor."""
+    """Tensors or plain values by subject and name, and facts about the tensors."""
     raised: dict[str, Raised] = field(default_factory=dict)
     """The subjects that gave an exception instead."""
     nodes: dict[str, Counter[str]] = field(default_factory=dict)
-    """By subject: how many nodes of the lazy graph are composites, by the composite's name."""
+    """The numbers of composites in the lazy graph, by subject and by the composite's name."""
 
     @cached_property
     def stablehlo(self) -> str:
@@ -120,12 +120,12 @@ def lazy_composites(*tensors: torch.Tensor) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both runs of a test's subjects, already found to be the same."""
+    """The runs of a test's subjects, which have the same results."""
 
     stock: Run
     ours: Run
     differences: Mapping[str, str]
-    """By subject: the first operation in which the graphs differ, where they do."""
+    """The first operation in which the graphs differ, by subject, where they do."""
 
 
 def compare(*tables: Subjects, executes: bool = False) -> Comparison:
@@ -162,7 +162,7 @@ def compare(*tables: Subjects, executes: bool = False) -> Comparison:
     for part in batched(executed):
         stock.execute(part)
         ours.execute(part)
-    others = [
+    changed = [
         f"{subject}: {name}: {result!r} is now {ours.results[subject].get(name)!r}"
         + f"\n{differences.get(subject, '')}"
         for subject, named in stock.results.items()
@@ -170,11 +170,11 @@ def compare(*tables: Subjects, executes: bool = False) -> Comparison:
         if (subject in executed or not isinstance(result, torch.Tensor))
         and not same_bits(result, ours.results[subject].get(name))
     ]
-    assert not others, "\n".join(others)
+    assert not changed, "\n".join(changed)
     unexpected = {
-        name: (dict(found), f"and not {sorted(expected[name].emits)}")
-        for name, found in ours.nodes.items()
-        if expected[name].unexpected(found)
+        name: (dict(counts), f"and not {sorted(expected[name].emits)}")
+        for name, counts in ours.nodes.items()
+        if expected[name].unexpected(counts)
     }
     assert not unexpected, unexpected
     return Comparison(stock, ours, differences)
@@ -189,18 +189,18 @@ def batched(names: Sequence[str]) -> Iterator[Sequence[str]]:
 def _differences(
     stock: Run, stock_graph: Graph, ours: Run, graph: Graph, numbering: Numbering
 ) -> dict[str, str]:
-    """By subject, the first difference of the graphs of its results."""
-    found: dict[str, str] = {}
+    """The first difference of the graphs of a subject's results, by subject."""
+    differences: dict[str, str] = {}
     expected, actual = iter(stock_graph.results), iter(graph.results)
     for subject, named in stock.results.items():
         count = len(_tensors(named))
         if count != len(_tensors(ours.results[subject])):
-            found[subject] = "it returns other tensors"
+            differences[subject] = "it returns other tensors"
         pairs = list(zip(islice(expected, count), islice(actual, count), strict=False))
-        for one, other in pairs:
-            if one != other:
-                found.setdefault(subject, numbering.difference(one, other))
-    return found
+        for before, after in pairs:
+            if before != after:
+                differences.setdefault(subject, numbering.difference(before, after))
+    return differences
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -76,7 +76,7 @@ def from_lse(grad_output, query, key, value, result, log_sum_exp, is_causal):
 def flat(tensors, dim=0):
     return torch.cat(tensors, dim) * 2
 
-def of_list(grad_output, tensors, dim):
+def list_grad(grad_output, tensors, dim):
     assert dim == 0 and isinstance(tensors, list)
     return [[t * 0 + n for n, t in enumerate(tensors)]]
 
@@ -275,8 +275,8 @@ def linear(
     def first(tensor: Tensor | None) -> float | None:
         return None if tensor is None else float(tensor.reshape(-1)[0])
 
-    found = (float(result.detach()[0, 0]), float(x.grad[0, 0]))  # type: ignore[index]
-    return (*found, first(w.grad), None if b is None else first(b.grad))
+    numbers = (float(result.detach()[0, 0]), float(x.grad[0, 0]))  # type: ignore[index]
+    return (*numbers, first(w.grad), None if b is None else first(b.grad))
 
 
 @pytest.mark.parametrize("function", ["doubled", "jax:jax_doubled"])
@@ -360,7 +360,7 @@ def test_a_further_result_that_is_missing(enable: Enable) -> None:
 
 
 def test_lists_of_tensors(enable: Enable) -> None:
-    keys = "goals: fast, backward: 'planted_alt:of_list', gradients: [tensors]"
+    keys = "goals: fast, backward: 'planted_alt:list_grad', gradients: [tensors]"
     enable(f"a: {alternative('flat', keys)}", "fast", "op: aten::cat, backward: derive")
     a, b = (torch.ones(2, 2, device="xla", requires_grad=True) for _ in range(2))
     result = torch.cat([a, b])
@@ -392,7 +392,7 @@ _WHERE = "goals: fast, when: {where: ['eps > 0.5 and x.dim() == 1']}"
 def test_an_adapted_call_and_a_backward_that_is_an_entry(
     enable: Enable, use_registry: Callable[[str], None]
 ) -> None:
-    """If an entry has `adapt`, an alternative takes the arguments of the decomposition."""
+    """An alternative takes the arguments of the decomposition, also with `adapt`."""
     condition = "goals: fast, when: {power: 3, where: ['x.dim() == 1']}"
     use_registry(
         "namespace: adapted\ncomposites:\n"
@@ -403,14 +403,14 @@ def test_an_adapted_call_and_a_backward_that_is_an_entry(
         " attributes: {power: power},"
         f" kernels: {{b: {alternative('rows_grad_nine')}}}}}\n"
     )
-    found = []
+    numbers = []
     for choice, power in (("fast", 3), ("fast", 2), ("e=stock,back=b", 3), ("stock", 3)):
         composites.enable("adapted.*", decompositions=choice)
         x = torch.full((2,), 2.0, device="xla", requires_grad=True)
         result = torch.pow(x, power)
         result.sum().backward()
-        found.append((float(result.detach()[0]), float(x.grad[0])))  # type: ignore[index]
-    assert found == [(12, 27), (4, 18), (8, 27), (8, 12)]
+        numbers.append((float(result.detach()[0]), float(x.grad[0])))  # type: ignore[index]
+    assert numbers == [(12, 27), (4, 18), (8, 27), (8, 12)]
 
 
 def test_autocast(enable: Enable) -> None:
@@ -432,13 +432,13 @@ def test_autocast(enable: Enable) -> None:
 def test_compiled_graphs_follow_the_choice(enable: Enable) -> None:
     keys = "goals: fast, backward: 'planted_alt:torch_sevens', gradients: [input, weight]"
     enable(f"a: {alternative('doubled', keys)}", "fast", LINEAR)
-    found = []
+    numbers = []
     for choice in ("fast", "stock"):
         composites.enable("planted.e", decompositions=choice)
         torch._dynamo.reset()
-        compiled = torch.compile(lambda *given: F.linear(*given), backend="openxla")
-        found.append(linear(call=compiled))
-    assert found == [(6, 7, 8, None), (3, 4, 2, None)]
+        compiled = torch.compile(lambda *arguments: F.linear(*arguments), backend="openxla")
+        numbers.append(linear(call=compiled))
+    assert numbers == [(6, 7, 8, None), (3, 4, 2, None)]
 
 
 def test_nothing_is_slower_when_it_is_cached(

@@ -117,8 +117,8 @@ def direction(result: torch.Tensor) -> torch.Tensor:
 
 
 def with_gradients(result: torch.Tensor, inputs: list[torch.Tensor], **options: Any) -> Named:
-    found = torch.autograd.grad(result, inputs, direction(result), **options)
-    return {"result": result, **{f"gradient {n}": g for n, g in enumerate(found)}}
+    grads = torch.autograd.grad(result, inputs, direction(result), **options)
+    return {"result": result, **{f"gradient {n}": g for n, g in enumerate(grads)}}
 
 
 def gradients(operator: Operator) -> Named:
@@ -134,7 +134,7 @@ def both(name: str) -> set[str]:
 
 
 def test_one_composite_each_way(all_same_as_stock: SameAsStock) -> None:
-    """Other types are in test_sample_fidelity.py."""
+    """See test_sample_fidelity.py for other types."""
     tables = [
         Subjects({name: partial(gradients, operator)}, emits=both(operator.composite))
         for name, operator in OPERATORS.items()
@@ -144,7 +144,7 @@ def test_one_composite_each_way(all_same_as_stock: SameAsStock) -> None:
         assert ours.nodes[name] == {f"ptxla.{n}": 1 for n in both(operator.composite)}
 
 
-def some_gradients(operator: Operator, asked: tuple[int, ...]) -> Named:
+def chosen_gradients(operator: Operator, asked: tuple[int, ...]) -> Named:
     inputs = [t.requires_grad_(n in asked) for n, t in enumerate(operator.make())]
     return with_gradients(operator.function(*inputs), [inputs[n] for n in asked])
 
@@ -154,7 +154,7 @@ def test_gradients_only_for_what_requires_them(all_same_as_stock: SameAsStock) -
     for name in ("attention", "layer_norm", "group_norm"):
         operator = OPERATORS[name]
         for asked in ((0,), (1, 2), (1,), (2,), (0, 2)):
-            call = partial(some_gradients, operator, asked)
+            call = partial(chosen_gradients, operator, asked)
             tables.append(Subjects({f"{name} {asked}": call}, emits=both(operator.composite)))
             count = 4 if name == "attention" else 3  # there is no attn_mask, which is an operand
             masks.add(", ".join(str(n in asked).lower() for n in range(count)))
@@ -177,21 +177,21 @@ def test_without_autograd(all_same_as_stock: SameAsStock) -> None:
 
 
 def test_the_same_tensor_three_times() -> None:
-    """Not stock's bits: a composite gives three gradients, which autograd adds in another order."""
+    """Bits differ: a composite gives three gradients, which autograd adds in another order."""
 
     def run(device: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
         x = values(2, 3, 5, 4, dtype=dtype).to(device).requires_grad_()
         with sdpa_kernel(SDPBackend.MATH):
             result = F.scaled_dot_product_attention(x, x, x)
-        given = direction(result).to(device)
-        (first,) = torch.autograd.grad(result, x, given, create_graph=True)
+        grad = direction(result).to(device)
+        (first,) = torch.autograd.grad(result, x, grad, create_graph=True)
         (second,) = torch.autograd.grad(first.square().sum(), x)
-        (alone,) = torch.autograd.grad(F.scaled_dot_product_attention(x, x, x), x, given)
+        (alone,) = torch.autograd.grad(F.scaled_dot_product_attention(x, x, x), x, grad)
         return {"first": first.detach().cpu(), "second": second.cpu(), "alone": alone.cpu()}
 
     with composites.enabled("all"):
-        found = run("xla", torch.float64)
-    torch.testing.assert_close(found, run("cpu", torch.float64), rtol=1e-9, atol=1e-9)
+        actual = run("xla", torch.float64)
+    torch.testing.assert_close(actual, run("cpu", torch.float64), rtol=1e-9, atol=1e-9)
 
 
 ALL = {
@@ -246,13 +246,13 @@ def test_retained_graphs_and_autocast(all_same_as_stock: SameAsStock) -> None:
 def second(operator: Operator) -> Named:
     inputs = leaves(operator)
     result = operator.function(*inputs)
-    given = direction(result).requires_grad_()
-    first = torch.autograd.grad(result, inputs, given, create_graph=True)
+    grad = direction(result).requires_grad_()
+    first = torch.autograd.grad(result, inputs, grad, create_graph=True)
     total = torch.stack([(g * direction(g)).sum() for g in first]).sum()
-    wanted = [*inputs, given]
-    found = torch.autograd.grad(total, wanted, allow_unused=True, materialize_grads=True)
+    sources = [*inputs, grad]
+    grads = torch.autograd.grad(total, sources, allow_unused=True, materialize_grads=True)
     named = {f"first {n}": g.detach() for n, g in enumerate(first)}
-    return named | {f"second {n}": g for n, g in enumerate(found)}
+    return named | {f"second {n}": g for n, g in enumerate(grads)}
 
 
 def test_second_derivatives_are_those_of_stock(same_as_stock: SameAsStock) -> None:
@@ -280,14 +280,14 @@ def kept_by(operator: Operator) -> int:
 
 def test_only_what_the_backward_needs_is_kept() -> None:
     with composites.enabled("all"):
-        found = {name: kept_by(operator) for name, operator in OPERATORS.items()}
+        actual = {name: kept_by(operator) for name, operator in OPERATORS.items()}
     expected = {name: operator.retains for name, operator in OPERATORS.items()}
     expected["kl_div"] += 1  # the product keeps its mask
-    assert found == expected
+    assert actual == expected
 
 
 def test_nothing_else_is_kept_alive() -> None:
-    """Neither the input of a dropout, nor what a backward needed before."""
+    """Neither the input of a dropout is kept, nor what a backward needed before."""
     with composites.enabled("all"):
         leaf = values(4, 6).requires_grad_()
         hidden = leaf + 1
@@ -378,7 +378,7 @@ class Block(nn.Module):
 BLOCK = {"scaled_dot_product_attention", "layer_norm", "gelu"}
 
 
-def of_block(dropout: float, run: Callable[[nn.Module, torch.Tensor], torch.Tensor]) -> Named:
+def block_grads(dropout: float, run: Callable[[nn.Module, torch.Tensor], torch.Tensor]) -> Named:
     module = Block(dropout).to("xla")
     x = values(2, 5, 16).requires_grad_()
     result = run(module, x)
@@ -395,7 +395,7 @@ def test_checkpoint_draws_the_same_masks(
     monkeypatch.setattr(torch, "xla", ModuleType("torch.xla"), raising=False)
     p = 0.3 if kind.startswith("torch_xla") else 0.0
     emits = {name for n in (BLOCK | {"dropout"} if p else BLOCK) for name in both(n)}
-    same_as_stock({kind: partial(of_block, p, CHECKPOINTS[kind])}, emits=emits)
+    same_as_stock({kind: partial(block_grads, p, CHECKPOINTS[kind])}, emits=emits)
 
 
 def scalar(x: torch.Tensor) -> torch.Tensor:
@@ -426,12 +426,12 @@ def test_torch_func(same_as_stock: SameAsStock) -> None:
         allowed = {"ptxla.layer_norm"} if name == "vmap" else set()
         assert ours.nodes[name].keys() & {"ptxla.layer_norm", "ptxla.rms_norm"} == allowed
         expected = run(name, "cpu")
-        found = {key: ours.results[name][key].cpu() for key in expected}
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3, msg=name)
+        actual = {key: ours.results[name][key].cpu() for key in expected}
+        torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-3, msg=name)
 
 
 def test_gradients_that_are_not_plain_tensors_are_those_of_stock() -> None:
-    """Batched gradients, and a subclass of Tensor as the gradient of a result."""
+    """Gradients can be batched, and a subclass of Tensor can be the gradient of a result."""
     from torch.testing._internal.two_tensor import TwoTensor
 
     calls: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -456,8 +456,8 @@ def test_gradients_that_are_not_plain_tensors_are_those_of_stock() -> None:
     torch_xla.sync()
     for name, (expected, batched, mapped, pair) in results.items():
         rows = expected.view_as(batched).cpu()
-        for found, due in ((batched, rows), (mapped, rows), (pair, rows[0])):
-            torch.testing.assert_close(found.cpu(), due, msg=name)
+        for gradient, due in ((batched, rows), (mapped, rows), (pair, rows[0])):
+            torch.testing.assert_close(gradient.cpu(), due, msg=name)
 
 
 # Random numbers
@@ -465,28 +465,28 @@ def test_gradients_that_are_not_plain_tensors_are_those_of_stock() -> None:
 
 def random_program(sync: Callable[[], None]) -> list[Any]:
     """Composite and stock random operators, turn by turn, and the state between them."""
-    found: list[Any] = []
+    drawn: list[Any] = []
     x = values(8, 8).requires_grad_()
     for step in range(3):
         y = F.dropout(x, 0.3)
-        found.append(xm.get_rng_state())
+        drawn.append(xm.get_rng_state())
         y = y + torch.rand_like(x)
         if step != 1:
             sync()
         z = F.dropout(F.dropout(y, 0.5), 0.5) + torch.bernoulli(torch.full_like(x, 0.5))
-        found.append(xm.get_rng_state())
+        drawn.append(xm.get_rng_state())
         q = z.view(1, 2, 4, 8)
         w = F.scaled_dot_product_attention(q, q, q, dropout_p=0.5) + torch.randn_like(q)
         (g,) = torch.autograd.grad(w.sum(), x, create_graph=step == 2)
-        found += [y, z, w, g, xm.get_rng_state()]
+        drawn += [y, z, w, g, xm.get_rng_state()]
         if step == 2:
-            found.append(torch.autograd.grad(g.square().sum() + w.sum(), x)[0])
-            found.append(F.dropout(torch.ones_like(x), 0.2))
-            found.append(xm.get_rng_state())
+            drawn.append(torch.autograd.grad(g.square().sum() + w.sum(), x)[0])
+            drawn.append(F.dropout(torch.ones_like(x), 0.2))
+            drawn.append(xm.get_rng_state())
         sync()
-        found.append(xm.get_rng_state())
-    found.append(torch.rand_like(x))
-    return [t.detach().cpu() if isinstance(t, torch.Tensor) else t for t in found]
+        drawn.append(xm.get_rng_state())
+    drawn.append(torch.rand_like(x))
+    return [t.detach().cpu() if isinstance(t, torch.Tensor) else t for t in drawn]
 
 
 @pytest.mark.slow
@@ -501,13 +501,13 @@ def test_random_numbers_are_those_of_stock(synced: bool) -> None:
     with composites.enabled("all"):
         first, second = run(), run()
     for ours in (first, second):
-        for number, (one, other) in enumerate(zip(stock, ours, strict=True)):
-            if isinstance(one, torch.Tensor):
+        for number, (expected, actual) in enumerate(zip(stock, ours, strict=True)):
+            if isinstance(expected, torch.Tensor):
                 # Other graphs than stock's, where states are known on the host: not always its
                 # bits, but always its masks.
-                assert torch.equal(other == 0, one == 0), number
-                assert (other - one).abs().max() <= 1e-5 * one.abs().max(), number
+                assert torch.equal(actual == 0, expected == 0), number
+                assert (actual - expected).abs().max() <= 1e-5 * expected.abs().max(), number
                 if is_full_level():
-                    torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-5)
+                    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
             else:
-                assert one == other, number
+                assert expected == actual, number

@@ -76,9 +76,9 @@ Call = partial[torch.Tensor]
 
 def run(device: str, call: Call) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """A result, and the gradients of what requires one."""
-    given, named = tree_map(partial(on, device), (call.args, call.keywords))
-    inputs = [t for t in tree_leaves((given, named)) if getattr(t, "requires_grad", False)]
-    result = call.func(*given, **named)
+    args, kwargs = tree_map(partial(on, device), (call.args, call.keywords))
+    inputs = [t for t in tree_leaves((args, kwargs)) if getattr(t, "requires_grad", False)]
+    result = call.func(*args, **kwargs)
     direction = values(*result.shape, seed=9).to(device)
     return result.detach(), list(torch.autograd.grad(result, inputs, direction))
 
@@ -96,10 +96,10 @@ def same_as_cpu(calls: Mapping[str, Call], *, forward: bool = True) -> None:
         forward: whether to compare the results too, and not only the gradients.
     """
     before = fallbacks()
-    found = {name: run("xla", call) for name, call in calls.items()}
+    actual = {name: run("xla", call) for name, call in calls.items()}
     torch_xla.sync()
     assert fallbacks() == before
-    for name, (result, gradients) in found.items():
+    for name, (result, gradients) in actual.items():
         right, expected = run("cpu", calls[name])
         pairs = [(result, right)] if forward else []
         for mine, theirs in [*pairs, *zip(gradients, expected, strict=True)]:
@@ -171,8 +171,8 @@ def test_sampling(mode: str) -> None:
 
 @pytest.mark.parametrize(("image", "grid"), [(True, False), (False, True)])
 def test_sampling_with_one_gradient(image: bool, grid: bool) -> None:
-    given = IMAGE.clone().requires_grad_(image), values(2, 6, 4, 2, seed=1).requires_grad_(grid)
-    call = partial(SAMPLINGS["bilinear, zeros"], *given)
+    inputs = IMAGE.clone().requires_grad_(image), values(2, 6, 4, 2, seed=1).requires_grad_(grid)
+    call = partial(SAMPLINGS["bilinear, zeros"], *inputs)
     same_as_cpu({"sampling": call})
     _, gradients = run("xla", call)
     mask = f"dense<[{str(image).lower()}, {str(grid).lower()}]> : tensor<2xi1>"
@@ -235,14 +235,14 @@ def test_mixed_dtypes_do_what_they_do_on_the_cpu() -> None:
                 assert xla == cpu
 
 
-def run_backward(function: Callable[..., torch.Tensor], *given: torch.Tensor) -> torch.Tensor:
-    first, *others = [t.requires_grad_() for t in given]
-    return torch.autograd.grad(function(first, *others).sum(), first)[0]
+def run_backward(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
+    first, *rest = [t.requires_grad_() for t in inputs]
+    return torch.autograd.grad(function(first, *rest).sum(), first)[0]
 
 
-def outcome(function: Callable[..., torch.Tensor], *given: torch.Tensor) -> torch.Tensor | str:
+def outcome(function: Callable[..., torch.Tensor], *operands: torch.Tensor) -> torch.Tensor | str:
     """The result of a call, or its error."""
     try:
-        return function(*given)
+        return function(*operands)
     except RuntimeError as error:
         return str(error).partition("\n")[0]

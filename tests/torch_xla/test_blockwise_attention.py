@@ -21,20 +21,20 @@ BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 
 @dataclass(frozen=True)
 class Case:
-    """One call, of a batch of one."""
+    """A call, of a batch of one."""
 
     length: int
     keys: int
     heads: int = 2
     size: int = 8
     wider: int = 3
-    """How much larger values are than keys; with 0, PyTorch has flash attention on the CPU."""
+    """The difference of the sizes of values and keys; PyTorch's CPU has flash attention for 0."""
     is_masked: bool = False
-    """Whether numbers are added to the scores."""
+    """True if numbers are added to the scores."""
     options: dict[str, Any] = field(default_factory=dict)
     dtype: torch.dtype = F32
     factors: tuple[float, ...] = (1,)
-    """What the scores of each head are multiplied with."""
+    """The factors of the scores of each head."""
 
     def run(self, device: str, dtype: torch.dtype | None = None) -> list[Tensor]:
         """The result and the gradients of query, key and value, in f64."""
@@ -57,10 +57,10 @@ class Case:
         return [t.detach().cpu().double() for t in (result, *gradients)]
 
 
-def errors(found: list[Tensor], right: list[Tensor]) -> list[tuple[float, float]]:
-    """Of the result and of each gradient, the mean error and the greatest."""
-    assert all(bool(t.isfinite().all()) for t in found)
-    differences = [(a - b) / (1 + b.abs()) for a, b in zip(found, right, strict=True)]
+def errors(tensors: list[Tensor], right: list[Tensor]) -> list[tuple[float, float]]:
+    """The mean error and the greatest of each tensor: the result and the gradients."""
+    assert all(bool(t.isfinite().all()) for t in tensors)
+    differences = [(a - b) / (1 + b.abs()) for a, b in zip(tensors, right, strict=True)]
     return [(float(d.square().mean().sqrt()), float(d.abs().max())) for d in differences]
 
 
@@ -73,13 +73,13 @@ def check(case: Case) -> list[Tensor]:
     stock = errors(case.run("xla"), right)
     before = composites.stats().entries
     with composites.enabled(ENTRY, decompositions="blockwise"):
-        found = case.run("xla")
+        results = case.run("xla")
     assert decompositions_since(before, ENTRY) == {"blockwise": 1, "blockwise, backward": 1}
     eps = torch.finfo(case.dtype).eps
-    for (mean, greatest), (known, most) in zip(errors(found, right), stock, strict=True):
-        assert mean <= 1.5 * max(known, eps / 8)
+    for (mean, greatest), (usual, most) in zip(errors(results, right), stock, strict=True):
+        assert mean <= 1.5 * max(usual, eps / 8)
         assert greatest <= 3 * max(most, 4 * eps)
-    return found
+    return results
 
 
 CAUSAL = {"is_causal": True}
@@ -93,8 +93,8 @@ def test_narrow_dtypes(dtype: torch.dtype, case: dict[str, Any]) -> None:
 
 def test_rows_of_few_keys() -> None:
     """The terms of the scores' gradients cancel, and so must their rounding errors."""
-    of_query = check(Case(512, 512, heads=4, size=64, options=CAUSAL))[1]
-    assert not of_query[..., 0, :].any()  # one key: its probability is 1, whatever the query is
+    query_grad = check(Case(512, 512, heads=4, size=64, options=CAUSAL))[1]
+    assert not query_grad[..., 0, :].any()  # one key: its probability is 1, whatever the query is
 
 
 @variants(
@@ -118,10 +118,10 @@ def test_large_scores(alternative: str, case: dict[str, Any]) -> None:
     right = call.run("cpu", torch.float64)
     own = [call.run("xla"), call.run("cpu")]
     with composites.enabled(ENTRY, decompositions=alternative):
-        found = call.run("xla")
-    for result, exact, *others in zip(found, right, *own, strict=True):
+        results = call.run("xla")
+    for result, exact, *baselines in zip(results, right, *own, strict=True):
         for head in range(3):
-            known = errors([t[0, head] for t in others], [exact[0, head]] * 2)
+            stock = errors([t[0, head] for t in baselines], [exact[0, head]] * 2)
             ((mean, greatest),) = errors([result[0, head]], [exact[0, head]])
-            assert mean <= 1.5 * max(known)[0]
-            assert greatest <= 2 * max(most for _, most in known)
+            assert mean <= 1.5 * max(stock)[0]
+            assert greatest <= 2 * max(most for _, most in stock)

@@ -31,7 +31,7 @@ def momentum(parameters, update):
     return lambda: update(parameters, [p.grad for p in parameters], buffers)
 
 @torch.no_grad()
-def of_lists(parameters, grads, buffers):
+def in_lists(parameters, grads, buffers):
     torch._foreach_add_(buffers, grads)
     torch._foreach_add_(parameters, buffers, alpha=-0.1)
 
@@ -73,7 +73,7 @@ MAKERS = {
     "SGD": optimizer(partial(torch.optim.SGD, lr=0.1, momentum=0.9)),
     "Adafactor": optimizer(torch.optim.Adafactor),
     "Muon": optimizer(torch.optim.Muon),
-    "lists": partial(momentum, update=of_lists),
+    "lists": partial(momentum, update=in_lists),
     "in place": partial(momentum, update=in_place),
     "out": partial(momentum, update=with_out),
     "clipping": lambda parameters: partial(torch.nn.utils.clip_grad_norm_, parameters, 1.0),

@@ -58,7 +58,7 @@ QUICK = (
 
 @variants("name", ALTERNATIVES, fast=QUICK)
 def test_numbers_of_samples(name: str) -> None:
-    """The samples of `composites verify`: results and gradients that are as near to f64 as stock's
+    """Samples of `composites verify` have results and gradients that are as near to f64 as stock's
     or as promised, each computed by the alternative."""
     catalog = load_catalog([])
     targets = make_subjects((ALTERNATIVES[name],), catalog)
@@ -164,12 +164,12 @@ LEFT: dict[str, tuple[str, Callable[[], Any]]] = {
         lambda: F.embedding(torch.randint(4000, (2000,)).to("xla"), image(4096, 256)),
     ),
     "short rows": ("layer_norm", lambda: F.layer_norm(image(4096, 32), [32])),
-    "rows that are no whole blocks": ("rms_norm", lambda: F.rms_norm(image(200, 420), [420])),
+    "rows that are not whole blocks": ("rms_norm", lambda: F.rms_norm(image(200, 420), [420])),
     "no images": ("batch_norm_training", lambda: batch_normed(32768, 16)),
     "columns, softmax": ("softmax_backward", lambda: image(70, 70).softmax(0)),
     "no rows": ("log_softmax_backward", lambda: image(0, 64).log_softmax(-1)),
 }
-"""By name: an entry, and a call whose results or gradients its alternatives leave to stock."""
+"""An entry, and a call whose results or gradients its alternatives leave to stock, by name."""
 
 
 def test_what_is_left_to_stock() -> None:
@@ -224,11 +224,11 @@ def test_gradients_where_a_mask_adds_much(length: int, rows: int, number: float)
     mask = torch.zeros(length, length)
     mask[:rows] = number
     mask = mask[:1] if rows == length else mask
-    found = {}
+    results = {}
     for choice in ("stock", "fast"):
         with composites.enabled(ATTENTION, decompositions=choice):
-            found[choice] = attention(length, attn_mask=mask.to("xla"), is_causal=False)
-    fast, stock = ([tensor.cpu() for tensor in found[choice]] for choice in ("fast", "stock"))
+            results[choice] = attention(length, attn_mask=mask.to("xla"), is_causal=False)
+    fast, stock = ([tensor.cpu() for tensor in results[choice]] for choice in ("fast", "stock"))
     torch.testing.assert_close(fast, stock, rtol=2e-5, atol=2e-5)
 
 

@@ -31,7 +31,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 values = partial(tensors.values, scale=4)
-"""On both sides of every kink."""
+"""Numbers on both sides of every kink."""
 
 
 def with_gradient(function: Function, tensor: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -152,7 +152,7 @@ def calls_in_place(form: str) -> Subjects:
 
 
 def test_in_place(all_same_as_stock: SameAsStock) -> None:
-    """Other operators, and gradients, are in test_sample_fidelity.py."""
+    """See test_sample_fidelity.py for other operators, and for gradients."""
     all_same_as_stock(*map(calls_in_place, IN_PLACE))
 
 
@@ -197,7 +197,7 @@ def test_out(all_same_as_stock: SameAsStock) -> None:
 def test_double_backward_that_has_no_derivative_fails_as_in_stock(
     same_as_stock: SameAsStock,
 ) -> None:
-    """Other second derivatives are in test_modes.py and test_autograd_composites.py."""
+    """See test_modes.py and test_autograd_composites.py for other second derivatives."""
 
     def derivatives() -> dict[str, torch.Tensor]:
         leaf = X().requires_grad_()
@@ -251,7 +251,7 @@ def twice(wrong: Callable[[], Any]) -> Any:
 
 
 def test_exceptions_are_those_of_stock(same_as_stock: SameAsStock) -> None:
-    """The second time too."""
+    """The second call raises stock's exception, too."""
     again = {f"{name}, again": partial(twice, wrong) for name, wrong in WRONG.items()}
     same_as_stock(WRONG | again, emits=(), raises=WRONG | again)
 

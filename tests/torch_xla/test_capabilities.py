@@ -21,7 +21,7 @@ LISTED = {f"{module}.{name}" for module, names in capabilities.NEEDED.items() fo
 
 def names_read(source: str) -> set[str]:
     """Names of torch_xla and torch.library that a module reads, with their module."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
             first, _, rest = ast.unparse(node).partition(".")
@@ -30,17 +30,17 @@ def names_read(source: str) -> set[str]:
                 or first == "torch_xla"
                 or f"{first}.{rest}".startswith("torch.lib")
             ):
-                found.add(f"{ALIASES.get(first, first)}.{rest}")
+                names.add(f"{ALIASES.get(first, first)}.{rest}")
         elif (
             isinstance(node, ast.ImportFrom) and (node.module or "") == "torch_xla.core.xla_builder"
         ):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "with_attributes":
             owner = ALIASES.get(ast.unparse(node.args[0]))
-            found |= {f"{owner}.{keyword.arg}" for keyword in node.keywords if owner}
+            names |= {f"{owner}.{keyword.arg}" for keyword in node.keywords if owner}
         elif isinstance(node, ast.Constant) and "_xla_" in repr(node.value)[:6]:
-            found.add(f"torch_xla._XLAC.{node.value!s}")  # a name that is read with getattr
-    return found
+            names.add(f"torch_xla._XLAC.{node.value!s}")  # a name that is read with getattr
+    return names
 
 
 def test_the_list_is_what_the_frontend_reads() -> None:
@@ -49,7 +49,7 @@ def test_the_list_is_what_the_frontend_reads() -> None:
         if path.stem not in ("capabilities", "__init__"):
             read |= names_read(path.read_text(encoding="utf-8"))
     # A part of a listed name is read with the whole; what is called on a result has brackets.
-    unlisted = {name for name in read if not any(known.startswith(name) for known in LISTED)}
+    unlisted = {name for name in read if not any(listed.startswith(name) for listed in LISTED)}
     assert not {name for name in unlisted if "(" not in name}
     # Methods of a LoweringContext are read of objects.
     assert not {name for name in LISTED - read if ".LoweringContext." not in name}
@@ -63,7 +63,7 @@ def test_nothing_is_missing_here() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["_xla_user_computation", "_xla_step_marker"])
 def test_a_torch_xla_without_a_name(name: str) -> None:
-    """One is read where a module is imported, and the other one when the frontend is made."""
+    """A name is missing where a module is imported, or where the frontend is made."""
     done = run_python(
         f"import torch_xla\ndel torch_xla._XLAC.{name}\ntorch_xla.__version__ = '2.11.0'\n"
         "import composites\n"
@@ -71,8 +71,8 @@ def test_a_torch_xla_without_a_name(name: str) -> None:
         "except composites.MissingPackageError as error:\n    print(error)\n"
         "print(composites.active())"
     )
-    said, active = done.stdout.splitlines()
-    assert said.startswith(
+    message, active = done.stdout.splitlines()
+    assert message.startswith(
         f"torch_xla 2.11.0 lacks torch_xla._XLAC.{name}, which composites need; "
     )
     assert active == "()"

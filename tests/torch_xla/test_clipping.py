@@ -25,9 +25,9 @@ def parameters(device: str = "xla") -> list[nn.Parameter]:
     return [*made, nn.Parameter(values(3, device=device))]  # which has no gradient
 
 
-def clipped(given: Callable[[list[nn.Parameter]], Any] = list, **options: Any) -> Mapping[str, Any]:
+def clipped(group: Callable[[list[nn.Parameter]], Any] = list, **options: Any) -> Mapping[str, Any]:
     made = parameters()
-    norm = nn.utils.clip_grad_norm_(given(made), 1.0, **options)
+    norm = nn.utils.clip_grad_norm_(group(made), 1.0, **options)
     grads = {f"grad {n}": p.grad for n, p in enumerate(made) if p.grad is not None}
     return {"norm": norm, **grads}
 
@@ -37,7 +37,7 @@ def from_generator(made: Iterable[nn.Parameter]) -> Iterator[nn.Parameter]:
 
 
 def test_forms_of_parameters_have_the_bits_of_stock(same_as_stock: SameAsStock) -> None:
-    """Kinds of norms are in test_sample_fidelity.py."""
+    """See test_sample_fidelity.py for kinds of norms."""
     subjects = {
         "generator": partial(clipped, from_generator),
         "one tensor": partial(clipped, lambda made: made[0]),
@@ -55,7 +55,7 @@ def test_calls_that_take_the_original(same_as_stock: SameAsStock) -> None:
 
 
 def test_a_generator_is_not_used_up_by_a_call_that_is_not_claimed() -> None:
-    """On the CPU no call is; the stock function would find an empty generator."""
+    """No call is claimed on the CPU; the stock function would get an empty generator."""
 
     def run() -> list[torch.Tensor]:
         made = parameters(device="cpu")
@@ -91,7 +91,7 @@ def test_a_bound_that_changes_compiles_nothing() -> None:
 
 @pytest.mark.parametrize("view", [False, True])
 def test_gradients_that_share_memory(same_as_stock: SameAsStock, view: bool) -> None:
-    """Each parameter scales its gradient, so a shared one is scaled more than once."""
+    """A shared gradient is scaled more than once, since each parameter scales its gradient."""
 
     def step() -> dict[str, Any]:
         made = [nn.Parameter(values(6, device="xla")) for _ in range(2)]

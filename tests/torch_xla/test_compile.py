@@ -39,11 +39,11 @@ def compiled(
     run = torch.compile(function, backend="openxla", fullgraph=True, dynamic=dynamic)
     leaves = [t.detach().requires_grad_(requires_grad) for t in inputs]
     result = run(*leaves)
-    found = {"result": result.detach().cpu()}
+    tensors = {"result": result.detach().cpu()}
     if requires_grad:
         result.backward(values(max(result.numel(), 1), seed=9).reshape(result.shape))
-        found |= {f"gradient {n}": gradient_of(leaf).cpu() for n, leaf in enumerate(leaves)}
-    return found
+        tensors |= {f"gradient {n}": gradient_of(leaf).cpu() for n, leaf in enumerate(leaves)}
+    return tensors
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -106,8 +106,8 @@ def test_operators_whose_backward_is_derived(compiled_graphs: list[str], name: s
     compiled_graphs.clear()
     with composites.enabled(name):
         ours = compiled(function, *inputs, requires_grad=True)
-    found = [written_composites(graph) for graph in compiled_graphs]
-    assert found == [{f"ptxla.{name}": 1}, {f"ptxla.{name}_backward": 1}]
+    names = [written_composites(graph) for graph in compiled_graphs]
+    assert names == [{f"ptxla.{name}": 1}, {f"ptxla.{name}_backward": 1}]
     assert same_bits(ours["result"], stock["result"])
     torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
 
@@ -182,8 +182,8 @@ def test_python_functions(compiled_graphs: list[str], name: str, requires_grad: 
     torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
     composite = name.partition(",")[0]
     expected = [{composite: 1}, {f"{composite}_backward": 1}]
-    found = [written_composites(graph) for graph in compiled_graphs]
-    assert found == expected[: 1 + requires_grad]
+    names = [written_composites(graph) for graph in compiled_graphs]
+    assert names == expected[: 1 + requires_grad]
 
 
 class Scaled(nn.Module):
@@ -196,7 +196,7 @@ class Scaled(nn.Module):
         return x * self.scale
 
 
-def of_another_tensor() -> Function:
+def reads_another_tensor() -> Function:
     weight = values(6, seed=3)
 
     @composites.composite("acme.weighted")
@@ -226,12 +226,12 @@ def listed(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 PLAIN: dict[str, tuple[Callable[[], Function], bool]] = {
     "a method, which reads its object": (lambda: Scaled().to("xla"), False),
-    "reads a tensor that is no argument": (of_another_tensor, False),
+    "reads a tensor that is not an argument": (reads_another_tensor, False),
     "reads a global tensor": (lambda: shifted, False),
     "returns a dictionary": (lambda: lambda x: named(x)["double"], False),
     "takes a list of tensors": (lambda: lambda x: listed([x, x]), True),
 }
-"""By name: a function, and whether a graph can hold its composite."""
+"""A function, and True if a graph can hold its composite, by name."""
 
 
 @variants("name", PLAIN, fast=["a method, which reads its object", "takes a list of tensors"])
@@ -258,19 +258,19 @@ def test_a_compiled_update() -> None:
         parameter = nn.Parameter(values(4, 6))
         optimizer = torch.optim.AdamW([parameter], lr=0.1, capturable=True)
         update = torch.compile(optimizer.step, backend="aot_eager")
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for seed in range(3):
             parameter.grad = values(4, 6, seed=seed)
             update()
-            found = written_composites(xm.get_stablehlo([parameter.detach()]))
+            counts = written_composites(xm.get_stablehlo([parameter.detach()]))
             torch_xla.sync()
-        return parameter.detach().cpu(), found
+        return parameter.detach().cpu(), counts
 
     stock, none = run()
     with composites.enabled("adamw"):
-        ours, found = run()
+        ours, counts = run()
     assert not none
-    assert found == {"ptxla.adamw": 1}
+    assert counts == {"ptxla.adamw": 1}
     torch.testing.assert_close(ours, stock)
 
 

@@ -80,7 +80,7 @@ def graph_of_both(logits: Tensor, target: Tensor) -> str:
 @pytest.mark.parametrize("shape", [(4, 5), (3, 5, 2)], ids=str)
 @variants("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_what_is_saved(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    """The logits' shape without classes, in f32."""
+    """The saved tensor has the logits' shape without classes, in f32."""
     logits = torch.randn(shape).to(dtype).to("xla").requires_grad_()
     target = torch.zeros(shape[:1] + shape[2:], dtype=torch.int64)
     text = graph_of_both(logits, target.to("xla"))
@@ -122,15 +122,15 @@ def test_the_gradient_needs_no_sum_over_the_logits() -> None:
 
 
 def test_probabilities_have_gradients_too() -> None:
-    found = {}
+    tensors = {}
     for device in ("cpu", "xla"):
         logits = torch.randn(6, 5, generator=torch.Generator().manual_seed(1))
         leaves = [t.to(device).requires_grad_() for t in (logits, logits.softmax(1))]
         with composites.enabled(LOSS):
             result = F.cross_entropy(leaves[0].sin(), leaves[1])
             gradients = torch.autograd.grad(result, leaves)
-        found[device] = [t.detach().cpu() for t in (result, *gradients)]
-    torch.testing.assert_close(found["xla"], found["cpu"])
+        tensors[device] = [t.detach().cpu() for t in (result, *gradients)]
+    torch.testing.assert_close(tensors["xla"], tensors["cpu"])
 
 
 def test_smoothing_of_large_logits() -> None:
@@ -140,5 +140,5 @@ def test_smoothing_of_large_logits() -> None:
     options: dict[str, Any] = {"reduction": "none", "label_smoothing": 0.5}
     right, _ = loss(logits.double(), target, device="cpu", **options)
     with composites.enabled(LOSS, decompositions="rows"):
-        found, _ = loss(logits, target, **options)
-    assert float((found - right).abs().max()) < 2e-6
+        actual, _ = loss(logits, target, **options)
+    assert float((actual - right).abs().max()) < 2e-6

@@ -109,8 +109,8 @@ def test_forward_and_backward_are_a_composite_each() -> None:
     )
     expected = swiglu(a, b, 0.5)
     theirs = torch.autograd.grad(expected.sum(), [a, b])
-    found = [tensor.cpu() for tensor in (result, *gradients)]
-    torch.testing.assert_close(found, [expected, *theirs])
+    actual = [tensor.cpu() for tensor in (result, *gradients)]
+    torch.testing.assert_close(actual, [expected, *theirs])
 
 
 def check(
@@ -120,10 +120,10 @@ def check(
 ) -> None:
     """Check that result and gradient equal the CPU's, and that the graph has these composites."""
     a, x = data(4, 3)
-    found, expected = on_xla(x), on_cpu(a)
-    (mine,), (right,) = (torch.autograd.grad(r.sum(), [t]) for r, t in ((found, x), (expected, a)))
-    assert set(calls(found, mine)) == {*names, *(f"{name}_backward" for name in names)}
-    torch.testing.assert_close(found.cpu(), expected)
+    actual, expected = on_xla(x), on_cpu(a)
+    (mine,), (right,) = (torch.autograd.grad(r.sum(), [t]) for r, t in ((actual, x), (expected, a)))
+    assert set(calls(actual, mine)) == {*names, *(f"{name}_backward" for name in names)}
+    torch.testing.assert_close(actual.cpu(), expected)
     torch.testing.assert_close(mine.cpu(), right)
 
 
@@ -244,7 +244,7 @@ def test_a_method_that_reads_something_else_says_what_to_list(name: str, read: s
 
 
 def test_a_method_reads_what_objects_share() -> None:
-    """Other methods, constants of the class, what the body wrote and properties."""
+    """Methods read other methods, constants of the class, new attributes and properties."""
     on_xla, on_cpu = Norm().to("xla"), Norm()
     for name in ("normed", "called", "ones"):
         check(getattr(on_xla, name), getattr(on_cpu, name), f"acme.{name}")
@@ -275,10 +275,10 @@ class Described(type):
 
 class Scaled(metaclass=Described):
     scale = 3.0
-    known: ClassVar[list[str]] = []
+    subclasses: ClassVar[list[str]] = []
 
     def __init_subclass__(cls, **keywords: object) -> None:
-        Scaled.known.append(cls.__name__)
+        Scaled.subclasses.append(cls.__name__)
 
     @staticmethod
     @composites.composite("acme.doubled")
@@ -340,7 +340,7 @@ def test_what_a_class_is_asked_for_is_listed() -> None:
     assert Scaled.scaled_too.__doc__ == "Scale."
     with pytest.raises(LoweringError, match=r"acme\.careless reads cls.scale, which is neither"):
         Scaled.careless(data(4, 3)[1])
-    assert Scaled.known == ["Shifting", "Further"]  # no class was made that others can see
+    assert Scaled.subclasses == ["Shifting", "Further"]  # no class was made that others can see
 
 
 def test_classes_with_other_methods_do_not_share_a_graph() -> None:
@@ -404,7 +404,7 @@ def test_copies_of_objects_with_methods() -> None:
     check(Norm().to("xla").forward, module, "acme.norm")
 
 
-def of_positions(*tensors: torch.Tensor) -> torch.Tensor:
+def takes_positions(*tensors: torch.Tensor) -> torch.Tensor:
     return tensors[0]
 
 
@@ -416,7 +416,7 @@ UNFIT: list[tuple[Callable[..., Any], str, dict[str, Any], str]] = [
     (oddly, "swiglu", {}, "'swiglu' is not a valid composite name; write"),
     (Shifted.forward, "acme.s", {"attributes": ("alpha",)}, "no argument 'alpha'; it has self, x"),
     (Norm, "acme.a", {}, "Norm is not a function"),
-    (of_positions, "acme.f", {}, r"takes \*tensors; a composite's arguments"),
+    (takes_positions, "acme.f", {}, r"takes \*tensors; a composite's arguments"),
     (hidden, "acme.f", {}, "'_x' cannot be the name of an argument"),
     (torch.sigmoid, "acme.f", {}, "the signature of .*sigmoid cannot be read"),
     (

@@ -17,7 +17,7 @@ def executions() -> int:
     """The number of programs that this process has executed."""
     xm.wait_device_ops()
     data = [metrics.metric_data(name) for name in ("ExecuteTime", "EagerOpExecuteTime")]
-    return sum(found[0] for found in data if found)
+    return sum(metric[0] for metric in data if metric)
 
 
 def several_results() -> dict[str, Callable[[], object]]:

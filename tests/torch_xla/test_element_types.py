@@ -65,7 +65,7 @@ def plain(function: Any) -> Any:
     return function.__wrapped__
 
 
-def found(*tensors: torch.Tensor) -> list[str]:
+def written_names(*tensors: torch.Tensor) -> list[str]:
     return re.findall(r'stablehlo.composite "([^"]+)"', xm.get_stablehlo(list(tensors)))
 
 
@@ -111,7 +111,7 @@ def test_calls_have_the_bits_of_stock() -> None:
     for (dtype, name), result in results.items():
         # torch_xla would return int16 for uint16, so these calls are left to stock.
         kept = dtype not in UNSIGNED or name == "acme.widened"
-        assert found(result) == [name] * kept, (dtype, name)
+        assert written_names(result) == [name] * kept, (dtype, name)
         assert bits(result) == bits(expected[dtype, name]), (dtype, name)
 
 
@@ -133,8 +133,8 @@ def test_gradients_beside_a_quantized_weight(dtype: torch.dtype, compiled: bool)
     torch._dynamo.reset()
     run = torch.compile(scaled, backend="aot_eager", fullgraph=True) if compiled else scaled
     results = gradients(run)
-    assert sorted(found(*results)) == ["acme.scaled", "acme.scaled_backward"]
-    assert [bits(one) for one in results] == [bits(one) for one in expected]
+    assert sorted(written_names(*results)) == ["acme.scaled", "acme.scaled_backward"]
+    assert [bits(tensor) for tensor in results] == [bits(tensor) for tensor in expected]
 
 
 def test_conditions(enable: Callable[[str], None]) -> None:
@@ -146,7 +146,7 @@ def test_conditions(enable: Callable[[str], None]) -> None:
         enable(f"  rows: {{op: 'aten::topk', when: {when}, results: [1]}}\n")
         for other in {dtype, torch.int32, torch.float32}:
             try:
-                claimed = bool(found(tables[other].topk(2)[1]))
+                claimed = bool(written_names(tables[other].topk(2)[1]))
             except RuntimeError:  # no order of complex numbers
                 assert dtype.is_complex
                 continue
@@ -214,8 +214,8 @@ def test_exports_and_files(tmp_path: Path, dtype: torch.dtype) -> None:
     module, x, scalar = Module(dtype), values(dtype).flip(0), values(dtype)[0, 0].clone()
     program = composites.export(module, (x, scalar), ops=["all"])
     assert program.composites["acme.widened"] == 1
-    given = {value.name: value.dtype for value in program.inputs}
-    assert given == dict.fromkeys(["buffer:table", "arg:0", "arg:1"], name_of(dtype))
+    dtypes = {value.name: value.dtype for value in program.inputs}
+    assert dtypes == dict.fromkeys(["buffer:table", "arg:0", "arg:1"], name_of(dtype))
     expected = {f"out:{name}": bits(tensor) for name, tensor in module(x, scalar).items()}
 
     weights: dict[str, Any] = program.module_weights(module)

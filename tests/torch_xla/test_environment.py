@@ -73,9 +73,9 @@ class Facts:
     """Facts that FACTS printed in a process with some environment."""
 
     text: str
-    """Of a training step."""
+    """The text of a training step."""
     bits: list[str]
-    """Of its results."""
+    """The bits of the results of that step."""
     gelu: str
     """StableHLO of the gradient of a gelu."""
     imported: list[str]
@@ -192,13 +192,13 @@ def test_a_wrong_name_cannot_be_caught_and_forgotten() -> None:
 
 @pytest.mark.process
 def test_without_torch_xla_nothing_happens() -> None:
-    """Not even a wrong name matters."""
+    """Even a wrong name does not matter."""
     done = run_python("import sys, torch\nprint(*sys.modules)", XLA_COMPOSITE_OP="gleu")
-    found = [name for name in done.stdout.split() if name.startswith(("composites", "lowering"))]
+    modules = [name for name in done.stdout.split() if name.startswith(("composites", "lowering"))]
     by_name = ["chosen", "fx", "torch_xla"]
     frontends = ["lowering.frontends", *(f"lowering.frontends.{name}" for name in by_name)]
     expected = sorted([*ENTRY_POINT, "composites.errors", *frontends])
-    assert sorted(found) == expected
+    assert sorted(modules) == expected
     assert done.code == 0
 
 

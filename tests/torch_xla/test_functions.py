@@ -46,7 +46,7 @@ TARGETS: dict[str, tuple[Any, str]] = {
     "rotary_embedding, a copy": (modeling_qwen2, "apply_rotary_pos_emb"),
     "swiglu, a copy": (modeling_qwen2.Qwen2MLP, "forward"),
 }
-"""By entry: where a function is that the entry catches."""
+"""The function that the entry catches, by entry."""
 
 
 # In and out
@@ -135,11 +135,11 @@ def test_a_vendors_method_depends_on_what_is_listed_of_self(acme: ModuleType) ->
 
 def test_a_vendors_function_keeps_its_arguments_and_results(acme: ModuleType) -> None:
     x, y = values(4), values(4, seed=1)
-    for found in (acme.two(x, y), acme.two(y=y, x=x), acme.two(x, y=y, times=2)):
-        assert list(found) == ["sum", "difference"]
-        assert lazy_text(found["sum"]).count("acme::two") == 1
-        assert torch.equal(found["sum"].cpu(), x.cpu() + y.cpu() * 2)
-        assert torch.equal(found["difference"][1].cpu(), x.cpu() * y.cpu())
+    for results in (acme.two(x, y), acme.two(y=y, x=x), acme.two(x, y=y, times=2)):
+        assert list(results) == ["sum", "difference"]
+        assert lazy_text(results["sum"]).count("acme::two") == 1
+        assert torch.equal(results["sum"].cpu(), x.cpu() + y.cpu() * 2)
+        assert torch.equal(results["difference"][1].cpu(), x.cpu() * y.cpu())
     torch.testing.assert_close(acme.two(x, y, times=7)["sum"].cpu(), x.cpu() + y.cpu() * 7)
     with pytest.raises(TypeError, match="'y'"):
         acme.two(x)
@@ -161,17 +161,17 @@ def rotated(call: Callable[..., Any], dim: int, dtype: torch.dtype) -> Named:
     q, k = values(*shape, dtype=dtype), values(*other, seed=1, dtype=dtype)
     q, k, angles = q.requires_grad_(), k.requires_grad_(), values(2, 5, 8, seed=2)
     results = call(q, k, angles.cos().to(dtype), angles.sin().to(dtype), dim)
-    given = [values(*t.shape, seed=3 + n, dtype=dtype) for n, t in enumerate(results)]
-    gradients = torch.autograd.grad(results, [q, k], given)
+    grads = [values(*t.shape, seed=3 + n, dtype=dtype) for n, t in enumerate(results)]
+    gradients = torch.autograd.grad(results, [q, k], grads)
     assert type(results) is tuple
     return {"q": results[0], "k": results[1], "dq": gradients[0], "dk": gradients[1]}
 
 
 def test_rotary_embedding(same_as_stock: SameAsStock) -> None:
-    """Other functions of transformers are in test_sample_fidelity.py."""
+    """See test_sample_fidelity.py for other functions of transformers."""
     # Looked up when it is called, as a model does.
     calls: dict[str, Callable[..., Any]] = {
-        "positions": lambda *given: modeling_llama.apply_rotary_pos_emb(*given),
+        "positions": lambda *args: modeling_llama.apply_rotary_pos_emb(*args),
         "keywords": lambda q, k, c, s, dim: modeling_llama.apply_rotary_pos_emb(
             k=k, q=q, sin=s, cos=c, unsqueeze_dim=dim
         ),
@@ -216,7 +216,7 @@ def test_a_function_whose_helper_was_replaced_is_not_caught(
 
 @pytest.mark.parametrize(("gate", "device"), [("relu", "xla"), ("silu", "cpu")])
 def test_projections_run_once_where_the_composite_declines(gate: str, device: str) -> None:
-    """A gate that is no silu, and a call on the CPU."""
+    """The composite declines a gate that is not silu, and a call on the CPU."""
     sizes: Any = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
     module = modeling_llama.LlamaMLP(LlamaConfig(**sizes, hidden_act=gate)).to(device)
     calls: list[int] = []
@@ -224,9 +224,9 @@ def test_projections_run_once_where_the_composite_declines(gate: str, device: st
     x = values(2, 16, device=device)
     expected = module(x)
     with composites.enabled("swiglu"):
-        found = module(x)
-    assert device == "cpu" or "ptxla" not in lazy_text(found)
-    assert torch.equal(found.cpu(), expected.cpu())
+        result = module(x)
+    assert device == "cpu" or "ptxla" not in lazy_text(result)
+    assert torch.equal(result.cpu(), expected.cpu())
     assert calls == [1, 1]
 
 
@@ -282,7 +282,7 @@ class Training:
         self.step_number = 0
 
     def step(self) -> str:
-        """One step; the lazy graph of the new parameters."""
+        """Run a step; return the lazy graph of the new parameters."""
         for n, p in enumerate(self.parameters):
             gradient = values(1, *p.shape, seed=50 + n + 10 * self.step_number, dtype=self.dtype)
             p.grad = gradient[0].detach()
@@ -330,9 +330,9 @@ def trained(
         ours = Training(make, dtype)
         for _ in range(4):
             assert ours.step().count(node) == count
-    expected, found = stock.left(), ours.left()
-    assert list(found) == list(expected)
-    return expected, found
+    expected, actual = stock.left(), ours.left()
+    assert list(actual) == list(expected)
+    return expected, actual
 
 
 def assert_close_to_stock(
@@ -344,10 +344,10 @@ def assert_close_to_stock(
 
 
 ROUNDED_WITHOUT_FUSION = ("Adam, everything",)
-"""Whose last bit in f64 is stock's as users compile, where XLA fuses; see composites_testing."""
+"""Cases with stock's last bit in f64 as users compile, where XLA fuses; see composites_testing."""
 
 UNITS = {torch.float64: 1e-15, torch.float32: 5e-7, torch.bfloat16: 1.6e-2}
-"""How far the other cases may be from stock after four steps, of the largest value.
+"""The largest distance of other cases from stock after four steps, relative to the largest value.
 
 XLA fuses the update in another way: the last bit of a parameter changes (f32: 1.5e-7 of the largest
 value at most, where beta2 being a constant changes the second moment of a tensor of one element,
@@ -364,15 +364,15 @@ def test_optimizer_steps_that_take_the_original(name: str) -> None:
 
 def test_parameters_that_made_different_steps_are_updated_apart() -> None:
     def run() -> tuple[int, list[torch.Tensor]]:
-        one, other = nn.Parameter(values(4)), nn.Parameter(values(3, seed=3))
-        optimizer = torch.optim.AdamW([one, other], lr=0.1, foreach=True)
-        one.grad = values(4, seed=1)
+        first, second = nn.Parameter(values(4)), nn.Parameter(values(3, seed=3))
+        optimizer = torch.optim.AdamW([first, second], lr=0.1, foreach=True)
+        first.grad = values(4, seed=1)
         optimizer.step()
-        one.grad, other.grad = values(4, seed=2), values(3, seed=4)
+        first.grad, second.grad = values(4, seed=2), values(3, seed=4)
         torch_xla.sync()
         optimizer.step()
-        text = lazy_text(one.detach(), other.detach())
-        return text.count("ptxla::fused_adamw("), [one.detach().cpu(), other.detach().cpu()]
+        text = lazy_text(first.detach(), second.detach())
+        return text.count("ptxla::fused_adamw("), [first.detach().cpu(), second.detach().cpu()]
 
     _, stock = run()
     with composites.enabled("fused_adamw"):
@@ -395,7 +395,7 @@ def parameters_of_two_devices(device: str) -> tuple[torch.optim.Optimizer, list[
 def test_parameters_that_cannot_be_operands_take_the_original(
     make: Callable[[str], tuple[torch.optim.Optimizer, list[nn.Parameter]]],
 ) -> None:
-    """One that cannot be a composite leaves all of the call to the original, untouched."""
+    """A parameter that cannot be an operand leaves all of the call to the original, untouched."""
 
     def run() -> list[torch.Tensor]:
         optimizer, made = make("xla")

@@ -73,17 +73,17 @@ def test_top_k_has_the_bits_of_stock(dtype: torch.dtype, largest: bool) -> None:
     x[1::2, 3:30] = -0.0
     x[1::4, 7] = 0.0
     x[5, :] = -torch.inf
-    found = []
+    results = []
     for choice in ("stock", "maxima"):
         with composites.enabled("topk", decompositions=choice):
-            values, places = torch.topk(x.to("xla"), 6, largest=largest)
-            found.append(values.cpu())
-    places = places.cpu()
+            values, indices = torch.topk(x.to("xla"), 6, largest=largest)
+            results.append(values.cpu())
+    indices = indices.cpu()
     bits = torch.int32 if dtype == torch.float32 else torch.int16
-    assert torch.equal(found[0].view(bits), found[1].view(bits))
-    torch.testing.assert_close(x.gather(1, places), found[1], rtol=0, atol=0, equal_nan=True)
-    assert all(len(set(row)) == 6 for row in places.tolist())  # also of equal elements
-    assert places.dtype == torch.int64
+    assert torch.equal(results[0].view(bits), results[1].view(bits))
+    torch.testing.assert_close(x.gather(1, indices), results[1], rtol=0, atol=0, equal_nan=True)
+    assert all(len(set(row)) == 6 for row in indices.tolist())  # also of equal elements
+    assert indices.dtype == torch.int64
 
 
 def test_pixels_of_an_image_that_has_more_than_f32_can_count() -> None:
@@ -92,7 +92,7 @@ def test_pixels_of_an_image_that_has_more_than_f32_can_count() -> None:
     grid = torch.linspace(-0.99, 0.99, 64).reshape(1, 8, 8, 1).expand(1, 8, 8, 2)
     expected = F.grid_sample(picture, grid, align_corners=True)
     with composites.enabled("grid_sampler_2d", decompositions="corners"):
-        found = F.grid_sample(picture.to("xla"), grid.to("xla"), align_corners=True)
+        actual = F.grid_sample(picture.to("xla"), grid.to("xla"), align_corners=True)
         assert composites.stats().entries["ptxla.grid_sampler_2d"].calls
         # Positions of f32 are away from the true ones by a thousandth of a pixel here.
-        torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=5e-3)
+        torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=5e-3)

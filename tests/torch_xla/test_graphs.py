@@ -14,11 +14,11 @@ Function = Callable[[Tensor, Tensor], Tensor]
 
 
 def numbers(*functions: Function) -> tuple[Numbering, list[int]]:
-    numbering, found = Numbering(), list[int]()
+    numbering, results = Numbering(), list[int]()
     for function in functions:
         x, y = values(3, 4), values(3, 4, seed=1)
-        found += numbering.graph_of([function(x, y)]).results
-    return numbering, found
+        results += numbering.graph_of([function(x, y)]).results
+    return numbering, results
 
 
 DIFFERENT: dict[str, tuple[Function, Function, str]] = {
@@ -61,9 +61,9 @@ DIFFERENT: dict[str, tuple[Function, Function, str]] = {
 @pytest.mark.parametrize("case", DIFFERENT)
 def test_differences_are_seen(case: str) -> None:
     *functions, message = DIFFERENT[case]
-    numbering, (one, other) = numbers(*functions)
-    assert one != other
-    assert message in numbering.difference(one, other)
+    numbering, (first, second) = numbers(*functions)
+    assert first != second
+    assert message in numbering.difference(first, second)
 
 
 SAME: dict[str, tuple[Function, Function]] = {
@@ -86,8 +86,8 @@ SAME: dict[str, tuple[Function, Function]] = {
 
 @pytest.mark.parametrize("case", SAME)
 def test_what_is_the_same_has_one_number(case: str) -> None:
-    numbering, (one, other) = numbers(*SAME[case])
-    assert one == other, numbering.difference(one, other)
+    numbering, (first, second) = numbers(*SAME[case])
+    assert first == second, numbering.difference(first, second)
 
 
 def scaled(x: Tensor, y: Tensor) -> Tensor:

@@ -25,9 +25,9 @@ def mlp(x: Tensor, weight: Tensor, down: Tensor) -> Tensor:
 
 def gradients(function: Callable[..., Any], *operands: Tensor, **keywords: Any) -> list[Tensor]:
     """The result and the gradients, of copies of the operands on the XLA device."""
-    given = [t.detach().to("xla") for t in operands]
-    leaves = [t.requires_grad_() for t in given if t.is_floating_point()]
-    result = function(*given, **keywords)
+    inputs = [t.detach().to("xla") for t in operands]
+    leaves = [t.requires_grad_() for t in inputs if t.is_floating_point()]
+    result = function(*inputs, **keywords)
     direction = values(*result.shape, seed=9, dtype=result.dtype)
     return [result, *torch.autograd.grad(result, leaves, direction)]
 
@@ -36,8 +36,8 @@ OPERANDS = (values(4, 3), values(3, 5, seed=1), values(5, 2, seed=2))
 
 
 def assert_same(mine: list[Tensor], right: list[Tensor]) -> None:
-    found, expected = ([t.cpu() for t in tensors] for tensors in (mine, right))
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    actual, expected = ([t.cpu() for t in tensors] for tensors in (mine, right))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
 def test_the_backward_takes_the_value() -> None:
@@ -50,8 +50,8 @@ def test_the_backward_takes_the_value() -> None:
     types = "tensor<4x2xf32>, tensor<4x3xf32>, tensor<3x5xf32>, tensor<5x2xf32>, tensor<4x5xf32>"
     assert f"({types}) ->" in backward
     assert decomposition_of("t.named_backward", text).count("dot") == 4
-    of_plain = xm.get_stablehlo(gradients(plain, *OPERANDS))
-    assert decomposition_of("t.plain_backward", of_plain).count("dot") == 5
+    plain_text = xm.get_stablehlo(gradients(plain, *OPERANDS))
+    assert decomposition_of("t.plain_backward", plain_text).count("dot") == 5
     assert_same(gradients(named, *OPERANDS), gradients(mlp, *OPERANDS))
 
 
@@ -60,11 +60,11 @@ def test_experts_and_their_weights_of_other_types() -> None:
         "t.experts", attributes=["activation"], intermediates=["gate", "up", "output"]
     )
     bf16, f16, f32 = torch.bfloat16, torch.float16, torch.float32
-    for dtype, of_weights in ((bf16, f32), (f32, bf16), (f16, bf16)):
+    for dtype, weight_type in ((bf16, f32), (f32, bf16), (f16, bf16)):
         operands = (
             values(5, 16, dtype=dtype),
             torch.tensor([[0, 1], [3, 1], [2, 0], [1, 2], [3, 3]]),
-            values(5, 2, seed=1, dtype=of_weights),
+            values(5, 2, seed=1, dtype=weight_type),
             values(4, 12, 16, seed=2, dtype=dtype),
             values(4, 16, 6, seed=3, dtype=dtype),
         )
@@ -101,8 +101,8 @@ def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:
     ):
         torch.autograd.grad(gated(gate, up).sum(), [gate])
     gate = gate.detach()  # the gradient of `up` alone does not read `up`
-    (found,) = torch.autograd.grad(gated(gate, up).sum(), [up])
-    torch.testing.assert_close(found.cpu(), gate.sigmoid().cpu())
+    (gradient,) = torch.autograd.grad(gated(gate, up).sum(), [up])
+    torch.testing.assert_close(gradient.cpu(), gate.sigmoid().cpu())
     # In an export, where the backward has a reference to a composite that reads `up`.
     nested = composites.composite("t.nested", saves=["x"])(lambda x, up: functional.gelu(x) * up)
     module = CallingWithWeight(lambda x: nested(x, x.detach().cos()))
@@ -123,7 +123,7 @@ def test_a_gradient_of_the_gradient() -> None:
 def test_torch_compile() -> None:
     named = composites.composite("t.named", intermediates=["gate"])(mlp)
     torch._dynamo.reset()
-    compiled = torch.compile(lambda *given: named(*given), backend="aot_eager", fullgraph=True)
+    compiled = torch.compile(lambda *args: named(*args), backend="aot_eager", fullgraph=True)
     mine, right = gradients(compiled, *OPERANDS), gradients(mlp, *OPERANDS)
     assert '"t.named_backward"' in xm.get_stablehlo(mine)
     torch.testing.assert_close([t.cpu() for t in mine], [t.cpu() for t in right])

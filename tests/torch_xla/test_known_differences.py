@@ -70,7 +70,7 @@ CASES: dict[str, tuple[Function, Function, torch.Tensor]] = {
         for name, (function, x) in GRADIENTS.items()
     },
 }
-"""On the device, on the CPU, and of what."""
+"""A function on the device, the function on the CPU, and its argument."""
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -64,7 +64,7 @@ def stock_and_ours(
         taken: whether the call is to be a composite.
         around_backward: whether there is autocast around the backward.
     """
-    found = []
+    results = []
     for on in (False, True):
         leaves = leaves_of(tensors)
         before = calls()
@@ -72,8 +72,8 @@ def stock_and_ours(
             loss = call(*leaves)
             assert calls() - before == (on and taken)
             with torch.autocast("xla", dtype=torch.bfloat16, enabled=around_backward):
-                found.append(computed(loss, [t for t in leaves if t.requires_grad]))
-    return found[0], found[1]
+                results.append(computed(loss, [t for t in leaves if t.requires_grad]))
+    return results[0], results[1]
 
 
 def assert_bits_of_stock(
@@ -123,8 +123,8 @@ def without_bias(states: Tensor, weight: Tensor, target: Tensor, **options: Any)
 
 
 def calls() -> int:
-    found = composites.stats().entries.get(NAME)
-    return found.calls if found else 0
+    entry = composites.stats().entries.get(NAME)
+    return entry.calls if entry else 0
 
 
 def test_one_composite_each_way() -> None:
@@ -144,9 +144,9 @@ def test_off_and_without_gradients() -> None:
     before = calls()
     with composites.enabled("linear_cross_entropy"), torch.no_grad():
         moved = [t.to("xla") for t in (states, weight, target, bias)]
-        found = composites.linear_cross_entropy(*moved)
+        actual = composites.linear_cross_entropy(*moved)
     assert calls() == before + 1
-    torch.testing.assert_close(found.cpu(), right)
+    torch.testing.assert_close(actual.cpu(), right)
     narrow, rows = states.bfloat16(), weight.bfloat16()
     assert composites.linear_cross_entropy(narrow, rows, target).dtype == torch.float32
 
@@ -180,9 +180,9 @@ def test_compiled() -> None:
     with composites.enabled("linear_cross_entropy"):
         before = calls()
         leaves = leaves_of(tensors)
-        found = computed(torch.compile(whole, backend="openxla")(*leaves), leaves[:3])
+        actual = computed(torch.compile(whole, backend="openxla")(*leaves), leaves[:3])
         assert calls() > before
-    torch.testing.assert_close(found, right)
+    torch.testing.assert_close(actual, right)
 
 
 # ---- in blocks of classes, and of rows ----
@@ -207,7 +207,7 @@ def assert_close_to_stock(word: str, tensors: list[Tensor], **options: Any) -> l
 def test_an_ignored_row_that_is_not_finite_does_not_count(
     options: dict[str, Any], word: str
 ) -> None:
-    """In stock, its gradient is not a number."""
+    """The gradient of such a row is not a number in stock."""
     tensors = operands(210, classes=10001)
     tensors[3][4] = 3
     results = []
@@ -262,7 +262,7 @@ print(loss.item() > 0, sorted(entry.decompositions))
 @pytest.mark.process
 @pytest.mark.parametrize("kind", ["llama", *exhaustive("gpt2")])
 def test_training_holds_nothing_of_the_size_of_the_logits(kind: str, tmp_path: Path) -> None:
-    """In the optimized HLO, and in XLA's own account of buffers."""
+    """Neither the optimized HLO nor XLA's account of buffers holds anything of that size."""
     done = run_python(
         TRAINING.replace("KIND", repr(kind)),
         XLA_FLAGS=f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text",
@@ -281,7 +281,7 @@ def test_training_holds_nothing_of_the_size_of_the_logits(kind: str, tmp_path: P
 # ---- the loss of transformers ----
 
 
-def of_transformers(states: Tensor, weight: Tensor, target: Tensor, count: Any = None) -> Tensor:
+def transformers_loss(states: Tensor, weight: Tensor, target: Tensor, count: Any = None) -> Tensor:
     logits = F.linear(states, weight)
     loss: Tensor = loss_utils.ForCausalLMLoss(logits, target, 11, count)  # Trainer gives integers
     return loss
@@ -291,12 +291,12 @@ def test_losses_of_transformers_have_the_bits_of_stock() -> None:
     for dtype in (F32, BF16):
         for count in (None, 7, torch.tensor(7)):
             states, weight, _, target = operands(2, 9, types=[dtype] * 3)
-            call = partial(of_transformers, count=count)
+            call = partial(transformers_loss, count=count)
             stock, ours = stock_and_ours(call, [states, weight, target])
             assert_bits_of_stock(ours, stock)
 
 
-@pytest.mark.parametrize("call", [of_transformers, without_bias])
+@pytest.mark.parametrize("call", [transformers_loss, without_bias])
 @pytest.mark.parametrize("forward", [True, False])
 @pytest.mark.parametrize("backward", [True, False])
 def test_autocast(call: Call, forward: bool, backward: bool) -> None:
@@ -311,7 +311,7 @@ def test_autocast(call: Call, forward: bool, backward: bool) -> None:
 
 @pytest.mark.process
 def test_autocast_where_devices_share_the_graph() -> None:
-    """The test above, where the function itself is called."""
+    """The function itself is called, in the test above, where devices share the graph."""
     pytest_ = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
     chosen = ("-k", "test_autocast and without_bias")
     done = run(*pytest_, __file__, *chosen, XLA_USE_SPMD="1", CPU_NUM_DEVICES="2")
@@ -326,7 +326,7 @@ def test_autocast_where_devices_share_the_graph() -> None:
 def test_bits_with_a_bias(
     rows: tuple[int, ...], size: int, dtype: torch.dtype, reduction: str
 ) -> None:
-    """With hidden states, and without any."""
+    """The bits are those of stock with hidden states, and without any."""
     tensors = operands(*rows, classes=300, size=size, types=[dtype] * 3)
     stock, ours = stock_and_ours(partial(whole, reduction=reduction), tensors)
     assert_bits_of_stock(ours, stock)
@@ -383,7 +383,7 @@ def added_to(weight: Tensor) -> None:
 def test_a_weight_that_changed_before_the_loss_is_not_read_again(
     change: Callable[[Tensor], None], taken: bool
 ) -> None:
-    """One that was written to leaves the call alone; other data are not those of the product."""
+    """A weight that was written to leaves the call alone; other data are not the product's."""
     states, weight, _, target = leaves_of(operands(9))
     with composites.enabled("linear_cross_entropy"):
         logits = F.linear(states, weight)

@@ -44,7 +44,7 @@ def forward_and_backward(function: Callable[[torch.Tensor], torch.Tensor] = netw
 
 
 def test_compiled_function_outlives_its_composites(compiled_graphs: list[str]) -> None:
-    """Of a graph for any size, one more size is lowered after composites were turned off."""
+    """A graph for any size is lowered for one more size after composites were turned off."""
     function = torch.compile(network, backend="openxla", dynamic=True)
 
     def gradient(rows: int) -> torch.Tensor:
@@ -67,10 +67,10 @@ def test_compiled_function_outlives_its_composites(compiled_graphs: list[str]) -
 # Autograd's modes
 
 
-def autocast(function: Callable[[torch.Tensor], torch.Tensor], of_result: torch.dtype) -> Named:
+def autocast(function: Callable[[torch.Tensor], torch.Tensor], result_type: torch.dtype) -> Named:
     with torch.autocast("xla", dtype=torch.bfloat16):
         named = forward_and_backward(function)
-    assert named["result"].dtype == of_result
+    assert named["result"].dtype == result_type
     assert named["weight's gradient"].dtype == torch.float32
     return named
 
@@ -121,8 +121,8 @@ def no_grad() -> Named:
 
 
 def attention_and_norm(x: torch.Tensor) -> torch.Tensor:
-    others = x.detach()  # one gradient, as sums of several may have another order
-    return F.layer_norm(F.scaled_dot_product_attention(x, others, others), (8,))
+    keys = x.detach()  # one gradient, as sums of several may have another order
+    return F.layer_norm(F.scaled_dot_product_attention(x, keys, keys), (8,))
 
 
 def counting_flops(*, forward: bool, backward: bool) -> Named:

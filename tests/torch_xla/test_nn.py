@@ -39,7 +39,7 @@ def llama() -> nn.Module:
 
 
 def bert() -> nn.Module:
-    """With biases, and a decoder that shares its weight with the embedding."""
+    """A BERT with biases, and a decoder that shares its weight with the embedding."""
     without_dropout: dict[str, Any] = {
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,

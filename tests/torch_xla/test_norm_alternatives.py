@@ -22,10 +22,10 @@ def outcome(
             return value
         return value.detach().to(device, dtype, copy=True).requires_grad_(value.requires_grad)
 
-    given = [moved(value) for value in arguments]
-    leaves = [value for value in given if isinstance(value, Tensor) and value.requires_grad]
-    written = [value for value in given if isinstance(value, Tensor) and not value.requires_grad]
-    returned = call(*given)
+    inputs = [moved(value) for value in arguments]
+    leaves = [value for value in inputs if isinstance(value, Tensor) and value.requires_grad]
+    written = [value for value in inputs if isinstance(value, Tensor) and not value.requires_grad]
+    returned = call(*inputs)
     results = [returned] if isinstance(returned, Tensor) else list(returned)
     generator = torch.Generator().manual_seed(1)
     factor = torch.randn(results[0].shape, generator=generator).to(device, dtype)
@@ -38,9 +38,9 @@ def taken(name: str) -> dict[str, int]:
     return dict(entry.decompositions) if entry else {}
 
 
-def error(found: Tensor, right: Tensor) -> float:
+def error(actual: Tensor, exact: Tensor) -> float:
     """The greatest one, relative to the operands, which are about 1, or to larger results."""
-    distance = (found.reshape(right.shape) - right).abs().max() / right.abs().max().clamp(min=1)
+    distance = (actual.reshape(exact.shape) - exact).abs().max() / exact.abs().max().clamp(min=1)
     return float(distance.nan_to_num(torch.inf))
 
 
@@ -62,9 +62,9 @@ def compare(name: str, call: Callable[..., Any], arguments: tuple[Any, ...]) -> 
     for kind in ("stock", "stock, backward"):
         assert now.get(kind) == before.get(kind)
     for mine, theirs, exact in zip(ours, stock, right, strict=True):
-        known = error(theirs, exact)
-        allowed = max(1.5 * known, 4 * torch.finfo(torch.float32).eps) if known < 1e-3 else 1e-3
-        assert error(mine, exact) <= allowed, (known, tuple(exact.shape))
+        base = error(theirs, exact)
+        allowed = max(1.5 * base, 4 * torch.finfo(torch.float32).eps) if base < 1e-3 else 1e-3
+        assert error(mine, exact) <= allowed, (base, tuple(exact.shape))
 
 
 HARD: dict[str, Callable[[Tensor], Tensor]] = {

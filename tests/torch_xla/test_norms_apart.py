@@ -17,9 +17,9 @@ from composites.operators import norms
 def test_gradients_of_statistics_are_left_to_the_derived_backward() -> None:
     x, w, grad = (torch.randn(size) for size in ((4, 6), (6,), (4, 6)))
     _, mean, reciprocal = norms.layer_norm_apart(x, [6], w, None, 1e-5)
-    for one, two, three in ((grad, mean, None), (None, None, mean)):
+    for first, second, third in ((grad, mean, None), (None, None, mean)):
         with pytest.raises(UnsupportedCallError, match="the statistics have gradients"):
-            norms.layer_norm_backward_apart(one, two, three, x, w, mean, reciprocal, [6])
+            norms.layer_norm_backward_apart(first, second, third, x, w, mean, reciprocal, [6])
 
 
 def test_one_device_has_the_lowering_of_stock() -> None:

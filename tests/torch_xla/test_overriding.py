@@ -50,9 +50,9 @@ def graph_of(norm: Any, x: Tensor, *entries: str) -> str:
     """The lazy graph of a call while entries are on. Its result is that without."""
     expected = norm(x).cpu()
     with composites.enabled(*entries):
-        found = norm(x)
-        text = lazy_text(found)
-    assert torch.equal(found.cpu(), expected)
+        result = norm(x)
+        text = lazy_text(result)
+    assert torch.equal(result.cpu(), expected)
     return text
 
 
@@ -65,11 +65,11 @@ def test_what_overrides_a_method_runs_as_before(owner: Any, how: str) -> None:
     reason = f"{who} has another _norm than {owner.__name__}, and forward uses it"
     with composites.enabled("gemma_rms_norm"):
         before = calls(reason)
-        found = norm(x)
-        assert "ptxla::gemma_rms_norm" not in lazy_text(found)
+        result = norm(x)
+        assert "ptxla::gemma_rms_norm" not in lazy_text(result)
         assert "ptxla::gemma_rms_norm" in lazy_text(owner(8).to("xla")(x))
         assert calls(reason) == before + 1
-    assert torch.equal(found.cpu(), expected)
+    assert torch.equal(result.cpu(), expected)
 
 
 @pytest.mark.parametrize("how", ["method", "object"])
@@ -88,10 +88,10 @@ def test_under_torch_compile(how: str, last: bool) -> None:
     with composites.enabled("gemma_rms_norm"), torch.no_grad():
         torch._dynamo.reset()
         compiled = torch.compile(lambda norm, x: norm(x), backend=backend, fullgraph=True)
-        found = [compiled(norm, x) for norm in norms]
+        results = [compiled(norm, x) for norm in norms]
     torch._dynamo.reset()
     assert ["gemma_rms_norm" in text for text in nodes] == [norm is not other for norm in norms]
-    torch.testing.assert_close([one.cpu() for one in found], expected)
+    torch.testing.assert_close([result.cpu() for result in results], expected)
 
 
 def test_a_subclass_that_overrides_nothing_else_is_caught() -> None:
@@ -176,13 +176,13 @@ CAUGHT = (None, "a property that the entry lists")
 
 
 @pytest.mark.parametrize("case", [None, *OVERRIDES])
-@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("is_custom", [True, False])
 def test_entries_of_a_vendor(
-    module: ModuleType, use_registry: Callable[[str], None], case: str | None, given: bool
+    module: ModuleType, use_registry: Callable[[str], None], case: str | None, is_custom: bool
 ) -> None:
-    """A given decomposition is left; the native one runs the method, with what overrides."""
-    lines = "decomposition: 'acme_overriding:forward'" if given else "decomposition: native"
-    listed = "" if given else ", shift: self.shift"
+    """A custom decomposition stays; the native one runs the method, with what overrides."""
+    lines = "decomposition: 'acme_overriding:forward'" if is_custom else "decomposition: native"
+    listed = "" if is_custom else ", shift: self.shift"
     use_registry(
         "namespace: acme\ncomposites:\n"
         "  norm: {function: 'acme_overriding:Norm.forward', operands: [x],\n"
@@ -190,4 +190,4 @@ def test_entries_of_a_vendor(
     )
     names = {} if case is None else dict([OVERRIDES[case]])
     text = graph_of(type("Other", (module.Norm,), names)(), values(2, 8), "acme.norm")
-    assert ("acme::norm" in text) == (case in CAUGHT or not given)
+    assert ("acme::norm" in text) == (case in CAUGHT or not is_custom)

@@ -48,14 +48,14 @@ def composites_of(*tensors: torch.Tensor) -> list[str]:
 
 def products_of(*tensors: torch.Tensor) -> list[str]:
     """The operand and result types of every product in the graph."""
-    found = re.findall(
+    signatures = re.findall(
         r"stablehlo\.(?:dot_general|dot|convolution)\b[^\n]* : (\([^\n]*)", stablehlo(*tensors)
     )
-    return [re.sub(r"tensor<(?:\d+x)*(\w+)>", r"\1", signature) for signature in found]
+    return [re.sub(r"tensor<(?:\d+x)*(\w+)>", r"\1", signature) for signature in signatures]
 
 
 def assert_close(result: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> None:
-    """As close to a reference in f64 as sums in `dtype` in some order are."""
+    """Check that a result is as close to an f64 reference as sums in `dtype` in some order are."""
     assert result.dtype == dtype
     assert result.shape == reference.shape
     if dtype.is_floating_point:
@@ -73,23 +73,23 @@ def wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
 WIDER = ((BF16, F32), (F16, F32), (F32, F64), (I8, I32), (BF16, BF16))
 
 
-@pytest.mark.parametrize(("given", "wanted"), WIDER)
-def test_mm_is_one_dot(given: torch.dtype, wanted: torch.dtype) -> None:
-    a, b = random(5, 16, dtype=given), random(16, 3, dtype=given)
-    result = torch.mm(a, b, out_dtype=wanted)
+@pytest.mark.parametrize(("dtype", "output"), WIDER)
+def test_mm_is_one_dot(dtype: torch.dtype, output: torch.dtype) -> None:
+    a, b = random(5, 16, dtype=dtype), random(16, 3, dtype=dtype)
+    result = torch.mm(a, b, out_dtype=output)
     assert composites_of(result) == ["mm"]
     text = stablehlo(result)
     assert "stablehlo.convert" not in text
     decomposition = text[text.index("func.func private @ptxla.mm.impl") :]
     assert re.findall(r"stablehlo\.\w+ ", decomposition) == ["stablehlo.dot_general "]
     reference = torch.mm(*wide(a, b))
-    assert_close(result, reference.to(wanted).double() if given == wanted else reference, wanted)
+    assert_close(result, reference.to(output).double() if dtype == output else reference, output)
 
 
 def test_addmm() -> None:
     a, b = random(5, 16), random(16, 3)
-    for of_result, (beta, alpha) in product((True, False), ((1, 1), (0.5, 2), (0, 1))):
-        bias = random(3, dtype=F32 if of_result else BF16)
+    for has_result_type, (beta, alpha) in product((True, False), ((1, 1), (0.5, 2), (0, 1))):
+        bias = random(3, dtype=F32 if has_result_type else BF16)
         result = torch.addmm(bias, a, b, out_dtype=F32, beta=beta, alpha=alpha)
         assert composites_of(result) == ["addmm"]
         assert products_of(result) == ["(bf16, bf16) -> f32"]
@@ -182,35 +182,35 @@ class MatmulInto(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"), [(BF16, F32), pytest.param(I8, I32, marks=pytest.mark.exhaustive)]
+    ("dtype", "output"), [(BF16, F32), pytest.param(I8, I32, marks=pytest.mark.exhaustive)]
 )
 @variants(("left", "right"), SHAPES, fast=2)
 def test_matmul_respects_the_dtype_of_out(
-    left: tuple[int, ...], right: tuple[int, ...], given: torch.dtype, wanted: torch.dtype
+    left: tuple[int, ...], right: tuple[int, ...], dtype: torch.dtype, output: torch.dtype
 ) -> None:
-    """Eager and torch.compile: the same bits, from one dot of the narrow operands. An export runs
-    on the XLA of jax, which may add up in another order."""
-    a, b = random(*left, dtype=given), random(*right, dtype=given)
+    """Eager and torch.compile have the same bits, from one dot of the narrow operands. An export
+    runs on the XLA of jax, which may add up in another order."""
+    a, b = random(*left, dtype=dtype), random(*right, dtype=dtype)
     reference = torch.matmul(*wide(a, b))
-    c = torch.empty(reference.shape, dtype=wanted, device="xla")
+    c = torch.empty(reference.shape, dtype=output, device="xla")
     eager = matmul_into(a, b, c)
     assert eager is c
     if reference.numel() and left[-1]:
         (product,) = products_of(eager)
-        assert product.endswith("f32" if wanted == F32 else "i32")
+        assert product.endswith("f32" if output == F32 else "i32")
     assert "stablehlo.convert" not in stablehlo(eager)
-    assert_close(eager, reference, wanted)
+    assert_close(eager, reference, output)
 
     torch._dynamo.reset()
-    into = torch.empty(reference.shape, dtype=wanted, device="xla")
+    into = torch.empty(reference.shape, dtype=output, device="xla")
     compiled = torch.compile(matmul_into, backend="openxla")(a, b, into)
     assert torch.equal(compiled.cpu(), eager.cpu())
     assert torch.equal(into.cpu(), eager.cpu())
 
-    module = MatmulInto(reference.shape, wanted)
+    module = MatmulInto(reference.shape, output)
     program = composites.export(module, (a.cpu(), b.cpu()), ops=["matmul_out_dtype"])
     (exported,) = program.run(a.cpu(), b.cpu()).values()
-    assert_close(torch.from_numpy(exported.copy()), reference, wanted)
+    assert_close(torch.from_numpy(exported.copy()), reference, output)
 
 
 def test_operators_respect_the_dtype_of_out() -> None:
@@ -267,7 +267,7 @@ CAUGHT: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...], str]] = {
     "conv2d of two": (aten.conv2d, (IMAGE, (6, 4, 3, 3)), (), "convolution"),
     "transposed": (aten.convolution, (IMAGE, (4, 3, 3, 3), (6,)), TRANSPOSED, "convolution"),
 }
-"""By name: an operator, the sizes of its tensors, further arguments, and the composite."""
+"""An operator, the sizes of its tensors, further arguments, and the composite, by name."""
 
 
 @variants("mode", [torch.no_grad, torch.inference_mode])
@@ -285,19 +285,19 @@ def test_out_dtype_operator(name: str, mode: Any) -> None:
 ACCUMULATING = (aten.addmm, ((5, 3), (5, 16), (16, 3)), (), "matmul_accumulate")
 
 
-@variants("given", [BF16, F16])
+@variants("dtype", [BF16, F16])
 @pytest.mark.parametrize("name", [*CAUGHT, "accumulating"])
-def test_gradients_of_out_dtype_operators(name: str, given: torch.dtype) -> None:
-    """One composite, with the products of narrow operands."""
+def test_gradients_of_out_dtype_operators(name: str, dtype: torch.dtype) -> None:
+    """The gradients are one composite, with the products of narrow operands."""
     operator, sizes, more, composite = CAUGHT.get(name, ACCUMULATING)
-    inputs = [random(*size, dtype=given) for size in sizes]
+    inputs = [random(*size, dtype=dtype) for size in sizes]
     if name == "accumulating":
         inputs[0] = inputs[0].float()
     leaves = [tensor.requires_grad_() for tensor in inputs]
     call = partial(out_dtype, operator.default, F32)
     gradients, expected = with_references(call, operator, [*leaves, *more])
     assert composites_of(*gradients) == [f"{composite}_backward"]
-    narrow = "f16" if given == F16 else "bf16"
+    narrow = "f16" if dtype == F16 else "bf16"
     types = {types.partition(" -> ")[0] for types in products_of(*gradients)}
     assert types == {f"({narrow}, {narrow})"}
     for gradient, tensor, reference in zip(gradients, leaves, expected, strict=True):
@@ -406,11 +406,11 @@ REFUSALS: list[tuple[Callable[..., Any], tuple[Any, ...], tuple[torch.dtype, ...
 
 
 def test_bad_requests_are_runtime_errors() -> None:
-    for operator, sizes, (*types, wanted), message in REFUSALS:
+    for operator, sizes, (*types, output), message in REFUSALS:
         made = [random(*size, dtype=dtype) for size, dtype in zip(sizes, types, strict=True)]
         for _ in range(2):  # no half-made entry in a cache
             with pytest.raises(RuntimeError, match=re.escape(message)):
-                operator(*made, out_dtype=wanted)
+                operator(*made, out_dtype=output)
 
 
 def test_single_names_turn_on_single_products() -> None:

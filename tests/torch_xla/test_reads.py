@@ -71,7 +71,7 @@ def logged(x: torch.Tensor) -> torch.Tensor:
     return x * SCALE
 
 
-def of_a_cell() -> tuple[Function, Callable[[Any], None]]:
+def read_a_cell() -> tuple[Function, Callable[[Any], None]]:
     scale: Any = 1.0
 
     def change(value: Any) -> None:
@@ -81,7 +81,7 @@ def of_a_cell() -> tuple[Function, Callable[[Any], None]]:
     return lambda x: x * scale, change
 
 
-CELL, change_cell = of_a_cell()
+CELL, change_cell = read_a_cell()
 
 SCALED = [
     lambda x: x * SCALE,
@@ -108,7 +108,7 @@ SCALED = [
 
 @contextmanager
 def changed(value: float) -> Iterator[None]:
-    """Each value that the functions above read is another one within this context."""
+    """Replace each value that the functions above read within this context."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "SCALE", value)
         patch.setitem(TABLE, "scale", value)
@@ -294,7 +294,7 @@ def test_an_object_is_not_read_without_a_word(name: str) -> None:
         chain(torch.ones(2, device="xla"))
 
 
-def of_builtin(base: type, body: Callable[[Any, Any], Any]) -> Any:
+def derive_builtin(base: type, body: Callable[[Any, Any], Any]) -> Any:
     method = composites.composite("acme.builtin", operands=("x",))(body)
     return type("Extended", (base,), {"method": method})
 
@@ -302,10 +302,10 @@ def of_builtin(base: type, body: Callable[[Any, Any], Any]) -> Any:
 @pytest.mark.parametrize(
     "owner",
     [
-        of_builtin(list, over_self)([abs]),
-        of_builtin(tuple, lambda self, x: x * self[0])([2.0]),
-        of_builtin(dict, lambda self, x: x * self.get("a"))(a=2.0),
-        of_builtin(float, lambda self, x: x * (self + 1))(2.0),
+        derive_builtin(list, over_self)([abs]),
+        derive_builtin(tuple, lambda self, x: x * self[0])([2.0]),
+        derive_builtin(dict, lambda self, x: x * self.get("a"))(a=2.0),
+        derive_builtin(float, lambda self, x: x * (self + 1))(2.0),
     ],
 )
 def test_an_extended_builtin_is_not_read_without_a_word(owner: Any) -> None:
@@ -322,13 +322,13 @@ def test_gradients_are_none_where_pytorch_has_none() -> None:
 
     composed = composites.composite("acme.unused")(two)
     for chosen in ([0], [1], [0, 1], [0, 1, 2]):
-        found = []
+        grads = []
         for function, device in ((composed, "xla"), (two, "cpu")):
             leaves = [torch.ones(3, device=device).requires_grad_() for _ in range(4)]
             results = function(*leaves)
             sum(results[n].sum() for n in chosen).backward()
-            found.append([None if t.grad is None else t.grad.tolist() for t in leaves])
-        assert found[0] == found[1], chosen
+            grads.append([None if t.grad is None else t.grad.tolist() for t in leaves])
+        assert grads[0] == grads[1], chosen
 
 
 def test_one_tensor_is_returned_as_one() -> None:

@@ -31,9 +31,9 @@ def layers(
     output, state = module(x)
     results = (output, *(state if isinstance(state, tuple) else (state,)))
     directions = [values(*result.shape, seed=5 + n) for n, result in enumerate(results)]
-    found = torch.autograd.grad(results, [x, *module.parameters()], directions)
+    grads = torch.autograd.grad(results, [x, *module.parameters()], directions)
     named = {f"result {n}": r for n, r in enumerate(results)}
-    return named | {f"gradient {n}": g for n, g in enumerate(found)}
+    return named | {f"gradient {n}": g for n, g in enumerate(grads)}
 
 
 def torchs_gru(*arguments: Any, **options: Any) -> nn.GRU:

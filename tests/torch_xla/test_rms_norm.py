@@ -36,7 +36,7 @@ def step(types: Sequence[torch.dtype], eps: float | None) -> list[Tensor]:
 
 @variants("types", [(BF16, F32), (F64, F64), (F32, F64), (F64, F32)])
 def test_bits_of_a_weight_of_another_type(types: tuple[torch.dtype, ...]) -> None:
-    """Other calls, and modules, are in test_sample_fidelity.py."""
+    """See test_sample_fidelity.py for other calls, and for modules."""
     for eps in (None, 0.3):
         stock = step(types, eps)
         with composites.enabled("rms_norm"):
@@ -47,9 +47,9 @@ def test_bits_of_a_weight_of_another_type(types: tuple[torch.dtype, ...]) -> Non
 
 def signature(composite: str, hlo: str) -> str:
     """The types of operands and results of the computation."""
-    found = re.search(rf"^%{re.escape(composite)}\.\d+ (\(.*) {{$", hlo, re.MULTILINE)
-    assert found is not None, hlo
-    return found[1]
+    match = re.search(rf"^%{re.escape(composite)}\.\d+ (\(.*) {{$", hlo, re.MULTILINE)
+    assert match is not None, hlo
+    return match[1]
 
 
 # They have no type hints.
@@ -76,14 +76,14 @@ def test_the_backward_takes_the_root(name: str) -> None:
     norm = made()
     x = torch.randn(6, 32, device="xla").requires_grad_()
     with composites.enabled(entry):
-        found = hlo_text(*torch.autograd.grad(norm(x).square().sum(), [x]))
+        text = hlo_text(*torch.autograd.grad(norm(x).square().sum(), [x]))
         with torch.no_grad():
             alone = hlo_text(norm(x))
-    assert f"{composite}_backward" in found
-    assert found.count(" rsqrt(") == 1
+    assert f"{composite}_backward" in text
+    assert text.count(" rsqrt(") == 1
     saved = "f32[6,2,1]" if entry == "rms_norm_gated" else "f32[6,1]"
     statistics = 2 if entry == "cohere_layer_norm" else 1
-    assert signature(f"{composite}_backward", found).count(saved) == statistics
+    assert signature(f"{composite}_backward", text).count(saved) == statistics
     assert signature(composite, alone).endswith("-> f32[6,32]")
 
 
@@ -108,8 +108,8 @@ def test_a_gate_of_another_shape_has_the_gradients_of_stock(
 def test_half_precision_saves_the_root_for_kernels_only() -> None:
     x = torch.randn(6, 32, device="xla").bfloat16().requires_grad_()
     with composites.enabled("rms_norm"):
-        found = hlo_text(*torch.autograd.grad(F.rms_norm(x, [32]).square().sum(), [x]))
+        text = hlo_text(*torch.autograd.grad(F.rms_norm(x, [32]).square().sum(), [x]))
     # The result's, what is saved, and the backward's, for which stock rounds between operations. In
     # one program, XLA merges them.
-    assert found.count(" rsqrt(") == 3
-    assert "f32[6,1]" in signature("ptxla.rms_norm_backward", found)
+    assert text.count(" rsqrt(") == 3
+    assert "f32[6,1]" in signature("ptxla.rms_norm_backward", text)

@@ -75,7 +75,7 @@ MODES: Sequence[Any] = (torch.enable_grad, torch.no_grad, torch.inference_mode)
 FLOATS = ("f32", "bf16", "f16", "f64")
 OTHERS = ("i1", "ui8", "i64", "complex<f32>")
 FEW, MANY = 12, 60
-"""How many samples of an entry are taken."""
+"""The number of samples of an entry."""
 OF_MANY = ("max_pool2d", "nll_loss2d")
 """Entries that few of their samples reach."""
 ELSEWHERE = (
@@ -86,18 +86,18 @@ ELSEWHERE = (
 WITHOUT_GRADIENTS = ("batch_norm_inference",)
 """Entries of calls that have none."""
 PARTS = 4
-"""Of all entries, so that each part is a graph or two."""
+"""The number of parts of all entries, each of which is a graph or two."""
 
 
 def computed(sample: Sample, mode: Mode) -> Mapping[str, Any]:
     """Results of a call. An exception must be stock's exception."""
 
-    def place(tensor: torch.Tensor) -> torch.Tensor:
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().to("xla").requires_grad_(tensor.requires_grad)
 
     try:
         with mode():
-            values = evaluate(sample, place, sample.function)
+            values = evaluate(sample, moved, sample.function)
     except Exception as error:
         return {"raised": f"{type(error).__name__}: {error}".partition("\n")[0]}
     return {f"tensor {number}": tensor for number, tensor in enumerate(values.tensors)}
@@ -108,7 +108,7 @@ def samples(target: Subject, dtype: str, most: int) -> tuple[Sample, ...]:
     samples of forwards have gradients. Types other than floats have the database's samples only."""
     most = MANY if target.entry.name in OF_MANY else most
     if dtype not in FLOATS:
-        return of_database(target, getattr(torch, PYTORCH_NAMES[dtype]), most)
+        return database_samples(target, getattr(torch, PYTORCH_NAMES[dtype]), most)
     kinds = (GENERATED,) if target.is_backward else (NAMED, DATABASE, GENERATED)
     for source in sources(target, dtype, most):
         if isinstance(source, Samples) and source.source in kinds:
@@ -116,11 +116,11 @@ def samples(target: Subject, dtype: str, most: int) -> tuple[Sample, ...]:
     return ()
 
 
-def of_database(target: Subject, dtype: torch.dtype, most: int) -> tuple[Sample, ...]:
+def database_samples(target: Subject, dtype: torch.dtype, most: int) -> tuple[Sample, ...]:
     if target.is_backward or target.samples is not None:
         return ()
-    found = make_samples(target.entry.op or "", dtype, gradients=False)
-    return chosen([replace(s, text=f"sample {n}") for n, s in enumerate(found)], most)
+    examples = make_samples(target.entry.op or "", dtype, gradients=False)
+    return chosen([replace(s, text=f"sample {n}") for n, s in enumerate(examples)], most)
 
 
 def table(name: str, dtype: str, most: int, modes: Sequence[Mode]) -> Subjects:
@@ -156,14 +156,14 @@ def test_samples_have_the_bits_of_stock(
     tables = {name: table(name, dtype, most, modes) for name in BITS[part::PARTS]}
     nodes = all_same_as_stock(*tables.values()).ours.nodes
     for name, made in tables.items():
-        found = {node for call in made.calls for node in nodes[made.label + call]}
-        is_reached = f"ptxla.{TARGETS[name].entry.composite}" in found
+        reached = {node for call in made.calls for node in nodes[made.label + call]}
+        is_reached = f"ptxla.{TARGETS[name].entry.composite}" in reached
         assert is_reached or dtype in OTHERS or name in ELSEWHERE, name
 
 
 @variants("name", NUMBERS, fast=("huber_loss", "weight_norm", "muon"))
 def test_samples_with_other_bits_have_the_numbers_of_the_cpu(name: str) -> None:
-    """In both directions. A call that leaves the graph is no composite."""
+    """Numbers are the CPU's in both directions. A call that leaves the graph is not a composite."""
     rows = verify(TARGETS[name], CATALOG, ("f32", "bf16"))
     assert {row.verdict for row in rows} == {Verdict.VERIFIED}, rows
     assert all(row.claimed for row in rows)
@@ -187,13 +187,13 @@ ROUTES = {
 def test_functions_that_end_in_an_entry(all_same_as_stock: Callable[..., Any]) -> None:
     tables = {}
     for name in ROUTES:
-        given = make_samples(f"aten::{name}", torch.float32, gradients=True)
-        calls = {f"{n}": partial(computed, s, torch.enable_grad) for n, s in enumerate(given)}
+        examples = make_samples(f"aten::{name}", torch.float32, gradients=True)
+        calls = {f"{n}": partial(computed, s, torch.enable_grad) for n, s in enumerate(examples)}
         tables[name] = Subjects(calls, emits=(), may=ALL, label=f"{name}, ")
     nodes = all_same_as_stock(*tables.values()).ours.nodes
     for name, made in tables.items():
-        found = {node for call in made.calls for node in nodes[made.label + call]}
-        assert f"ptxla.{ROUTES[name]}" in found, name
+        reached = {node for call in made.calls for node in nodes[made.label + call]}
+        assert f"ptxla.{ROUTES[name]}" in reached, name
 
 
 def in_place(operator: Any, tensor: torch.Tensor, *more: Any, **named: Any) -> Any:
@@ -207,10 +207,10 @@ def test_operators_in_place(all_same_as_stock: Callable[..., Any]) -> None:
     for name in BITS:
         entry = TARGETS[name].entry
         operator = getattr(torch.ops.aten, f"{(entry.op or '').partition('::')[2]}_", None)
-        found = example_calls(entry) if operator is not None else ()
-        for number, call in enumerate(() if isinstance(found, NoCalls) else found):
-            given = Sample(partial(in_place, operator), *call.arguments())
-            subject = {f"{name}_ {number}": partial(computed, given, torch.enable_grad)}
+        examples = example_calls(entry) if operator is not None else ()
+        for number, call in enumerate(() if isinstance(examples, NoCalls) else examples):
+            sample = Sample(partial(in_place, operator), *call.arguments())
+            subject = {f"{name}_ {number}": partial(computed, sample, torch.enable_grad)}
             tables.append(Subjects(subject, emits={entry.composite}, may=ALL))
     assert len(tables) > 10
     all_same_as_stock(*tables)
@@ -222,7 +222,7 @@ with an operator in place of a kernel of the backend."""
 NOT_COMPILED = (
     "dropout", "scaled_dot_product_attention", "drop_path", "scanned_gru_cell", "lstm", "kl_div",
 )  # fmt: skip
-"""Those that draw random numbers save and restore their state, which no graph can do. PyTorch's
+"""Entries that draw random numbers save and restore their state, which no graph can do. PyTorch's
 decomposition of lstm gives its states one dimension more, and stock's kl_div has one gradient
 less."""
 
@@ -231,7 +231,7 @@ def compiled(sample: Sample) -> Mapping[str, Any]:
     """Results and gradients in a graph of torch.compile that is run operator by operator."""
     torch._dynamo.reset()
     options: Any = {"backend": "aot_eager", "fullgraph": True, "dynamic": False}
-    run = torch.compile(lambda *given, **named: sample.function(*given, **named), **options)
+    run = torch.compile(lambda *args, **kwargs: sample.function(*args, **kwargs), **options)
     return on_cpu(computed(Sample(run, sample.arguments, sample.keywords), torch.enable_grad))
 
 
@@ -251,7 +251,7 @@ def on_cpu(named: Mapping[str, Any]) -> Mapping[str, Any]:
 def runs_as_stock(
     run: Callable[[Sample], Mapping[str, Any]], name: str, most: int, error: float = 1e-5
 ) -> None:
-    """But for rounding, where stock takes the call."""
+    """Check that results are stock's but for rounding, where stock takes the call."""
     for sample in samples(TARGETS[name], "f32", most):
         stock = run(sample)
         with composites.enabled("all"):

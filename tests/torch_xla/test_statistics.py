@@ -33,10 +33,10 @@ from lowering.stats.data import (
 def fallbacks(name: str) -> dict[str, int]:
     """The reasons so far for which an entry did not claim calls, and their numbers."""
     entry = composites.stats().entries.get(name)
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for fallback in entry.fallbacks if entry else ():
-        found[fallback.reason] = found.get(fallback.reason, 0) + fallback.calls
-    return found
+        counts[fallback.reason] = counts.get(fallback.reason, 0) + fallback.calls
+    return counts
 
 
 def test_calls_and_hits_are_counted() -> None:
@@ -188,12 +188,12 @@ def test_messages_say_why_a_call_is_not_claimed_once_per_call_site(
         XLA_COMPOSITE_STATS="stats.jsonl",
     )
     lines = done.succeeded().stderr.splitlines()
-    said = "\n".join(
+    messages = "\n".join(
         line.removeprefix("composites: ").replace(f"{tmp_path}/", "")
         for line in lines
         if "not claimed" in line
     )
-    check_cases(Path(__file__).with_name("not_claimed.txt"), lambda parts: said)
+    check_cases(Path(__file__).with_name("not_claimed.txt"), lambda parts: messages)
     assert (
         "composites: entries that are on and caught no call: ptxla.softmax, ptxla.softmax_backward,"
         " umbra.conv, umbra.gelu, umbra.int_mm, umbra.relu, umbra.silu\n"
@@ -209,7 +209,7 @@ def test_messages_say_why_a_call_is_not_claimed_once_per_call_site(
 def test_run_shows_what_is_known_of_a_script_that_fails(
     tmp_path: Path, umbra: dict[str, str]
 ) -> None:
-    """Calls that are not claimed, and idle entries."""
+    """The report has calls that are not claimed, and idle entries."""
     (tmp_path / "train.py").write_text(SCRIPT + "raise SystemExit(3)\n")
     done = run(sys.executable, "-m", "composites", "run", "train.py", cwd=tmp_path, **umbra)
     assert done.code == 3, done.stderr

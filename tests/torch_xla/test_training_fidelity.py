@@ -38,7 +38,7 @@ COMPOSITES = {
     "ptxla.embedding": 1,
     "ptxla.embedding_dense_backward": 1,
 }
-"""Of one step."""
+"""The composites of one step."""
 
 
 def train() -> tuple[dict[str, torch.Tensor], str, int]:

@@ -102,8 +102,8 @@ def outcome(call: Callable[[torch.Tensor], torch.Tensor], how: str) -> tuple[obj
     except RuntimeError as error:
         return str(error).partition("\n")[0], 0
     count = torch_xla._XLAC._get_xla_tensors_text(results).count
-    found = count("umbra::") + count("ptxla::")
-    return [t.cpu().reshape(-1).view(torch.uint8).tolist() for t in results], found
+    composites_written = count("umbra::") + count("ptxla::")
+    return [t.cpu().reshape(-1).view(torch.uint8).tolist() for t in results], composites_written
 
 
 @variants("how", ["gradients", "no gradients", *exhaustive("inference")])
@@ -112,8 +112,8 @@ def test_a_call_has_stocks_bits_or_stocks_error(name: str, how: str) -> None:
     call = (IN_PLACE | OUT)[name]
     stock, _ = outcome(call, how)
     with composites.enabled("umbra.silu", "dropout"):
-        found, count = outcome(call, how)
-    assert found == stock
+        actual, count = outcome(call, how)
+    assert actual == stock
     if how == "gradients" and isinstance(stock, list) and name in CLAIMED_WITHOUT_GRADIENTS:
         assert count == 2, "forward and backward"
     elif how != "gradients":
@@ -127,8 +127,8 @@ def test_aliases_of_the_target_and_numbers_have_stocks_bits(name: str, how: str)
     stock, _ = outcome(call, how)
     assert isinstance(stock, list)
     with composites.enabled("umbra.add", "umbra.mul"):
-        found, count = outcome(call, how)
-    assert found == stock
+        actual, count = outcome(call, how)
+    assert actual == stock
     assert count or name in NUMBERS
 
 

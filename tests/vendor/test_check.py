@@ -39,11 +39,11 @@ def write(folder: Path, entries: str) -> Path:
 
 
 def test_what_is_said(module_folder: Path) -> None:
-    """Of the files of golden/check.txt, which have functions beside them. Nothing is turned on."""
+    """Files with functions beside them give golden/check.txt's messages and turn nothing on."""
     composites.enable("silu")
     before = composites.active()
 
-    def said(parts: Parts) -> str:
+    def output(parts: Parts) -> str:
         for name in ("umbra.yaml", "umbra_ops.py"):
             (module_folder / name).write_text(parts.get(name, ""))
         importlib.invalidate_caches()
@@ -52,7 +52,7 @@ def test_what_is_said(module_folder: Path) -> None:
         result = check(module_folder / "umbra.yaml", COLUMNS="5000")
         return f"exit code {result.exit_code}\n" + result.stderr.replace(f"{module_folder}/", "")
 
-    check_cases(GOLDEN, said)
+    check_cases(GOLDEN, output)
     assert composites.active() == before
 
 
@@ -89,7 +89,7 @@ def test_the_file_of_an_installed_package(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_builtin_registry() -> None:
-    """It stands in for itself, and its entries for functions of transformers are tried too."""
+    """The registry replaces itself, and its entries for functions of transformers are tried too."""
     result = check(os.path.relpath(builtin_registry_path()))
     assert result.exit_code == 0
     assert all("there is no module torchao" in line for line in result.stderr.splitlines())

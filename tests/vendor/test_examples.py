@@ -33,7 +33,7 @@ WITHOUT_CALLS = ("odml.llama_rms_norm", *(() if SCALED_DOT else ("xla.mx_mm",)))
 
 
 def test_check(registries: Callable[..., None]) -> None:
-    """xla_mx is for torchao's tensors; tests/fx/test_torchao.py has it."""
+    """xla_mx is for torchao's tensors; see tests/fx/test_torchao.py."""
     wrong = {}
     for file in sorted({*FILES} - {"xla_mx"}):
         registries(file)
@@ -85,7 +85,7 @@ def test_verify_in_bf16(file: str, registries: Callable[..., None]) -> None:
 
 @variants("file", VERIFIED, fast=["xla"])
 def test_lock(file: str, registries: Callable[..., None]) -> None:
-    """Each entry has a canonical call, whose decomposition is hashed."""
+    """Entries have a canonical call, whose decomposition is hashed."""
     registries(file)
     catalog = load_catalog([str(REGISTRIES / f"{file}.yaml")], in_place=True)
     contracts = lock_registry(catalog.registries[0], catalog).contracts

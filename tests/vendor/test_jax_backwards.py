@@ -114,13 +114,13 @@ numbers = partial(values, device="cpu")
 
 
 def same_as_cpu(
-    call: Callable[..., Any], given: Sequence[Tensor], names: Sequence[str], rtol: float = 1e-5
+    call: Callable[..., Any], operands: Sequence[Tensor], names: Sequence[str], rtol: float = 1e-5
 ) -> None:
-    results, grads = values_and_gradients(call, "xla", given)
+    results, grads = values_and_gradients(call, "xla", operands)
     assert sorted(set(umbra_composites(*results, *grads))) == list(names)
-    expected, expected_grads = values_and_gradients(call, "cpu", given)
-    found = [tensor.cpu() for tensor in results + grads]
-    torch.testing.assert_close(found, expected + expected_grads, rtol=rtol, atol=rtol)
+    expected, expected_grads = values_and_gradients(call, "cpu", operands)
+    actual = [tensor.cpu() for tensor in results + grads]
+    torch.testing.assert_close(actual, expected + expected_grads, rtol=rtol, atol=rtol)
 
 
 BOTH = ("planted", "planted_backward")
@@ -185,20 +185,20 @@ CALLS: dict[str, tuple[str, Callable[..., Any], list[Tensor]]] = {
 
 @pytest.mark.parametrize("case", CALLS)
 def test_calls(enable: Enable, case: str) -> None:
-    entry, call, given = CALLS[case]
+    entry, call, operands = CALLS[case]
     enable(entry)
     torch._dynamo.reset()
-    same_as_cpu(call, given, BOTH)
+    same_as_cpu(call, operands, BOTH)
 
 
 def test_only_what_is_asked_for(enable: Enable) -> None:
     enable(derived("aten::linear", "linear", ", saves: [weight]"))
     x, w = numbers(4, 3).to("xla").requires_grad_(), numbers(5, 3, seed=1).to("xla")
-    (found,) = torch.autograd.grad(F.linear(x, w).sum(), [x])
-    text = xm.get_stablehlo([found])
+    (gradient,) = torch.autograd.grad(F.linear(x, w).sum(), [x])
+    text = xm.get_stablehlo([gradient])
     assert "output_mask = dense<[true, false, false]> : tensor<3xi1>" in text
     assert re.search(r'"umbra.planted_backward" %\S+, %\S+ \{', text)  # one gradient, the weight
-    torch.testing.assert_close(found.cpu(), w.cpu().sum(0).expand(4, 3))
+    torch.testing.assert_close(gradient.cpu(), w.cpu().sum(0).expand(4, 3))
     composites.disable()
     enable(derived("aten::linear", "linear", ", saves: [input]"))
     with pytest.raises(LoweringError, match="the backward reads weight, which `saves` leaves out"):
@@ -224,12 +224,12 @@ def test_a_gradient_that_is_zero(enable: Enable) -> None:
 
 def test_a_gradient_of_the_gradient_is_that_of_the_operator(enable: Enable) -> None:
     enable(derived("aten::gelu", "gelu"))
-    found = []
+    gradients = []
     for device in ("xla", "cpu"):
         x = numbers(4, 3).to(device).requires_grad_()
         (first,) = torch.autograd.grad(F.gelu(x).sum(), [x], create_graph=True)
-        found.append(torch.autograd.grad(first.square().sum(), [x])[0].cpu())
-    torch.testing.assert_close(*found)
+        gradients.append(torch.autograd.grad(first.square().sum(), [x])[0].cpu())
+    torch.testing.assert_close(*gradients)
 
 
 def test_a_second_derivative_of_adapted_arguments_is_an_error(enable: Enable) -> None:

@@ -116,9 +116,9 @@ def test_one_entry_for_any_length(enable: Enable) -> None:
 
 def test_vectors_without_elements_do_not_count_for_dimensions(enable: Enable) -> None:
     enable(CAT % "")
-    found = torch.cat([torch.empty(0, device="xla"), numbers(2, 3).to("xla")], -1)
-    assert "dim = 1" in text_of(found)
-    assert torch.equal(found.cpu(), numbers(2, 3))
+    result = torch.cat([torch.empty(0, device="xla"), numbers(2, 3).to("xla")], -1)
+    assert "dim = 1" in text_of(result)
+    assert torch.equal(result.cpu(), numbers(2, 3))
 
 
 def umbra(name: str) -> Callable[..., Any]:
@@ -216,12 +216,12 @@ FOREACH = "  add: {op: aten::_foreach_add.List, attributes: {alpha: alpha}%s}\n"
 
 def test_each_tensor_of_a_list_is_written_in_place(enable: Enable) -> None:
     enable(FOREACH % "")
-    targets, others = ([numbers(2, 3, seed=n + s) for n in range(3)] for s in (0, 5))
+    targets, addends = ([numbers(2, 3, seed=n + s) for n in range(3)] for s in (0, 5))
     ours = [target.to("xla") for target in targets]
     before = [target.clone() for target in ours]
-    torch._foreach_add_(ours, [other.to("xla") for other in others], alpha=3)
+    torch._foreach_add_(ours, [addend.to("xla") for addend in addends], alpha=3)
     assert umbra_composites(*ours) == ["add"]
-    torch._foreach_add_(targets, others, alpha=3)
+    torch._foreach_add_(targets, addends, alpha=3)
     for a, b, old in zip(ours, targets, before, strict=True):
         torch.testing.assert_close(a.cpu(), b)
         assert not torch.equal(old.cpu(), b)
@@ -252,10 +252,10 @@ def test_an_absent_list_is_not_an_empty_one(enable: Enable) -> None:
     enable("  weighted: {function: 'umbra_ops:weighted', operands: [x, more], backward: derive}\n")
     x = numbers(2).to("xla")
     for more, sizes in ((None, "[1, -1]"), ([], "[1, 0]"), ([x], "1")):
-        found = umbra_ops.weighted(x, more)
-        assert f"operand_segment_sizes = dense<{sizes}> : tensor<2xi64>" in text_of(found)
+        result = umbra_ops.weighted(x, more)
+        assert f"operand_segment_sizes = dense<{sizes}> : tensor<2xi64>" in text_of(result)
         there = None if more is None else [t.cpu() for t in more]
-        torch.testing.assert_close(found.cpu(), umbra_ops.weighted(x.cpu(), there))
+        torch.testing.assert_close(result.cpu(), umbra_ops.weighted(x.cpu(), there))
 
 
 def test_a_list_with_something_else_takes_the_stock_lowering(enable: Enable) -> None:
@@ -277,10 +277,10 @@ def mean_of(tensors: list[Tensor], scale: float = 1.0) -> Tensor:
 def test_lists_of_functions_under_composite() -> None:
     a, b = (numbers(2, 3, seed=n) for n in range(2))
     leaves = [t.to("xla").requires_grad_() for t in (a, b)]
-    found = mean_of(leaves, scale=2.0)
-    grads = torch.autograd.grad(found.sum(), leaves)
-    assert umbra_composites(found, *grads) == ["mean_of", "mean_of_backward"]
-    torch.testing.assert_close(found.cpu(), a + b)
+    result = mean_of(leaves, scale=2.0)
+    grads = torch.autograd.grad(result.sum(), leaves)
+    assert umbra_composites(result, *grads) == ["mean_of", "mean_of_backward"]
+    torch.testing.assert_close(result.cpu(), a + b)
     torch.testing.assert_close(grads[0].cpu(), torch.ones(2, 3))
     assert umbra_composites(mean_of(tensors=leaves)) == ["mean_of"]
     assert torch.equal(mean_of([a, b]), torch.stack([a, b]).mean(0))
@@ -292,10 +292,10 @@ def test_absent_tensors_of_a_list_with_adapt(enable: Enable) -> None:
         "    decomposition: umbra_ops:index\n    attributes: {present: present}\n"
     )
     x, i = numbers(2, 4).to("xla"), torch.tensor([0, 2], device="xla")
-    found = torch.ops.aten.index.Tensor(x, [None, i])
-    assert umbra_composites(found) == ["index"]
-    assert "present = dense<[false, true]> : tensor<2xi1>" in text_of(found)
-    assert torch.equal(found.cpu(), numbers(2, 4)[:, [0, 2]])
+    result = torch.ops.aten.index.Tensor(x, [None, i])
+    assert umbra_composites(result) == ["index"]
+    assert "present = dense<[false, true]> : tensor<2xi1>" in text_of(result)
+    assert torch.equal(result.cpu(), numbers(2, 4)[:, [0, 2]])
 
 
 def test_in_graphs_of_torch_compile(enable: Enable) -> None:
@@ -306,14 +306,14 @@ def test_in_graphs_of_torch_compile(enable: Enable) -> None:
     def joined(a: Tensor, b: Tensor) -> Tensor:
         return torch.cat([mean_of([a, b]), b], 1)
 
-    found = joined(x, y)
-    grads = torch.autograd.grad(found.square().sum(), [x, y])
-    assert sorted(set(umbra_composites(found, *grads))) == [
+    result = joined(x, y)
+    grads = torch.autograd.grad(result.square().sum(), [x, y])
+    assert sorted(set(umbra_composites(result, *grads))) == [
         "cat", "cat_backward", "mean_of", "mean_of_backward",
     ]  # fmt: skip
     a, b = (t.detach().cpu().requires_grad_() for t in (x, y))
     expected = torch.cat([torch.stack([a, b]).mean(0), b], 1)
-    torch.testing.assert_close(found.cpu(), expected)
+    torch.testing.assert_close(result.cpu(), expected)
     theirs = torch.autograd.grad(expected.square().sum(), [a, b])
     torch.testing.assert_close([grad.cpu() for grad in grads], list(theirs))
 
@@ -332,16 +332,16 @@ def test_an_optimizer_over_lists(enable: Enable) -> None:
     enable(FOREACH % "")
     ours = trained("xla")
     assert set(umbra_composites(*ours)) == {"add"}
-    found = [weight.cpu() for weight in ours]
-    assert all(map(torch.equal, found, stock))
-    torch.testing.assert_close(found, cpu)
+    actual = [weight.cpu() for weight in ours]
+    assert all(map(torch.equal, actual, stock))
+    torch.testing.assert_close(actual, cpu)
 
 
 def test_exports_and_kernels(enable: Enable) -> None:
     enable(FOREACH % "")
     shapes = [(2, 3), (4,), (2, 3), (4,)]
-    given = tuple(numbers(*shape) for shape in shapes)
-    program = composites.export(Calling(CALLS["two lists"][1]), given, ops=["umbra.add"])
+    arguments = tuple(numbers(*shape) for shape in shapes)
+    program = composites.export(Calling(CALLS["two lists"][1]), arguments, ops=["umbra.add"])
     assert program.composites == {"umbra.add": 1}
 
     def kernel(*operands: Any, alpha: float, operand_segment_sizes: tuple[int, ...]) -> Any:

@@ -36,8 +36,8 @@ LOWER = torch.ones(5, 5, dtype=torch.bool).tril()
 FORMS, ALSO, OTHERWISE, OF_TFL = read_forms(
     "litert.yaml", stacked=stacked, normalized=normalized, lower=LOWER
 ).values()
-"""What LiteRT takes; other calls that it takes; and calls that it refuses or reads as something
-else. Those that emit nothing have the stock lowering. The last are of litert_tfl.yaml alone."""
+"""Calls that LiteRT takes; other calls that it takes; and calls that it refuses or misreads. Calls
+that emit nothing have the stock lowering. The last calls are of litert_tfl.yaml alone."""
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_forms() -> None:
 @pytest.mark.usefixtures("litert")
 def test_compiled_forms() -> None:
     # torch.compile has decompositions of its own for interpolation.
-    compiled = {name: one for name, one in FORMS.items() if one.call is not F.interpolate}
+    compiled = {name: form for name, form in FORMS.items() if form.call is not F.interpolate}
     check_forms(compiled, compiled=True)
 
 
@@ -97,7 +97,7 @@ def test_calls_that_litert_is_not_for() -> None:
     check_forms({name: OTHERWISE[name] for name in softmaxes})
     composites.enable("odml.softmax")
     composites.disable("tfl.mean")
-    check_forms({name: one for name, one in OTHERWISE.items() if name not in softmaxes})
+    check_forms({name: form for name, form in OTHERWISE.items() if name not in softmaxes})
 
 
 @pytest.mark.usefixtures("litert")
@@ -132,7 +132,7 @@ ATTRIBUTES = {
     "fused_sdpa_cache_update": "",
     "moe_experts": "",
 }
-"""Of the first sample of each function."""
+"""The attributes of the first sample of each function."""
 
 
 def test_functions_of_language_models(registries: Callable[..., None]) -> None:
@@ -142,8 +142,8 @@ def test_functions_of_language_models(registries: Callable[..., None]) -> None:
 
     with composites.enabled("odml.*"):
         for name, attributes in ATTRIBUTES.items():
-            given, options = next(iter(getattr(litert_lm_samples, name)(torch.float32)))
-            moved = [one.to("xla") if isinstance(one, torch.Tensor) else one for one in given]
+            args, options = next(iter(getattr(litert_lm_samples, name)(torch.float32)))
+            moved = [arg.to("xla") if isinstance(arg, torch.Tensor) else arg for arg in args]
             results = getattr(litert_lm_ops, name)(*moved, **options)
             (call,) = emitted_by(*(results if isinstance(results, tuple) else [results]))
             assert call.startswith(f'"odml.{name}" ')
@@ -159,13 +159,13 @@ def written(cache: torch.Tensor, new: torch.Tensor, first: int, count: int) -> t
 
 
 def test_caches_and_experts_one_by_one(registries: Callable[..., None]) -> None:
-    """The reference that ML Drift's tests compute in loops."""
+    """The reference is computed in loops, as in ML Drift's tests."""
     registries("litert_lm")
     import litert_lm_ops
     import litert_lm_samples
 
     for (*operands, _, _, _), options in litert_lm_samples.cache_update(torch.float32):
-        new_k, new_v, param, k_cache, v_cache = (one[0] for one in operands[:5])
+        new_k, new_v, param, k_cache, v_cache = (tensor[0] for tensor in operands[:5])
         first, end, _, update, *_ = param.flatten().tolist()
         count = update if options else min(end, 8) - first
         keys, values = litert_lm_ops.cache_update(*operands, 2, 8, 4, **options)
@@ -173,7 +173,7 @@ def test_caches_and_experts_one_by_one(registries: Callable[..., None]) -> None:
         assert torch.equal(values[0].mT, written(v_cache.mT, new_v, first, count))
     for operands, _ in litert_lm_samples.moe_experts(torch.float32):
         tokens, weights, chosen, *rest = operands
-        gate, up, down, scale = (one.squeeze(2).movedim(1, 0) for one in rest)
+        gate, up, down, scale = (tensor.squeeze(2).movedim(1, 0) for tensor in rest)
         expected = torch.zeros_like(tokens)
         for t, token in enumerate(tokens[0]):
             for weight, e in zip(weights[0, t], chosen[0, t].tolist(), strict=True):
@@ -183,7 +183,7 @@ def test_caches_and_experts_one_by_one(registries: Callable[..., None]) -> None:
         torch.testing.assert_close(litert_lm_ops.moe_experts(*operands), expected)
     for operands, options in litert_lm_samples.fused_sdpa_cache_update(torch.float32):
         softcap = options.get("softcap") or (operands[7:] or [None])[0]
-        query, k_cache, v_cache, k_new, v_new, mask, param = (one[0] for one in operands[:7])
+        query, k_cache, v_cache, k_new, v_new, mask, param = (tensor[0] for tensor in operands[:7])
         first, end = param.flatten().tolist()[:2]
         # Slots that no earlier token has filled do not count.
         keys = torch.cat([k_cache[:, : min(first, 8)], k_new], 1)
@@ -246,9 +246,9 @@ def test_the_gradient_of_an_embedding_without_scatter() -> None:
         def looked_up(table: torch.Tensor) -> torch.Tensor:
             return F.embedding(indices.to(table.device), table, padding_idx=padding_idx)  # noqa: B023
 
-        _, (found,) = values_and_gradients(looked_up, "xla", [table])
-        text = stablehlo([found])
+        _, (gradient,) = values_and_gradients(looked_up, "xla", [table])
+        text = stablehlo([gradient])
         assert '"litert.embedding_dense_backward"' in text
         assert "stablehlo.scatter" not in text
         _, (expected,) = values_and_gradients(looked_up, "cpu", [table])
-        torch.testing.assert_close(found.cpu(), expected)
+        torch.testing.assert_close(gradient.cpu(), expected)

@@ -33,9 +33,9 @@ FORMS, NEWER_FORMS, OTHERWISE = read_forms(
     of_each_head=LOWER.expand(4, 32, 32),
     zeros=torch.zeros(32, 32),
 ).values()
-"""What tt-mlir takes; what it takes since September 2026; and calls that a pattern or a verifier
-refuses, or would read as something else: the form that takes them instead follows, and nothing
-means the stock lowering. No pattern takes the backward of gelu and gather, and none of it may be
+"""Calls that tt-mlir takes; those that it takes since September 2026; and calls that a pattern or a
+verifier refuses, or would misread: the form that takes them instead follows, and nothing means the
+stock lowering. No pattern takes the backward of gelu and gather, and none of it may be
 lost."""
 
 
@@ -54,9 +54,9 @@ def test_forms() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("tenstorrent")
 def test_compiled_forms() -> None:
-    others = (torch.topk, torch.argmax, torch.gather)
+    left_out = (torch.topk, torch.argmax, torch.gather)
     forms = FORMS | NEWER_FORMS
-    check_forms({n: one for n, one in forms.items() if one.call not in others}, compiled=True)
+    check_forms({n: form for n, form in forms.items() if form.call not in left_out}, compiled=True)
 
 
 def test_august_2026(registries: Callable[..., None]) -> None:
@@ -137,8 +137,8 @@ def test_sdpa_is_exact(mask_type: int) -> None:
         assert not intermediates[..., 1:].any()
         torch.testing.assert_close(result, stock)
         # A producer that fills the whole tile with the same number is read as well.
-        for given in (intermediates, intermediates[..., :1].expand(2, 4, 32, 32)):
-            grads = ops.sdpa_bw(grad, result, query, key, value, given, mask, **options)
+        for saved in (intermediates, intermediates[..., :1].expand(2, 4, 32, 32)):
+            grads = ops.sdpa_bw(grad, result, query, key, value, saved, mask, **options)
             torch.testing.assert_close(tuple(grads), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -256,7 +256,7 @@ def drawn(low: float = 0.0, high: float = 1.0) -> torch.Tensor:
 
 @pytest.mark.usefixtures("tenstorrent")
 def test_uniform_has_constants_as_bounds() -> None:
-    """tt-mlir aborts at others."""
+    """tt-mlir aborts at other bounds."""
     for name, numbers in (("uniform", drawn()), ("uniform_scaled", drawn(-2.0, 3.0))):
         text = stablehlo([numbers])
         assert is_golden("tenstorrent", name, text)
@@ -275,10 +275,10 @@ def test_uniform_draws_from_pytorchs_generator() -> None:
     assert torch.equal(numbers, same)
     assert not torch.equal(numbers, further)
     torch.testing.assert_close(wide, numbers * 5 - 2)
-    for found in (numbers, further):
-        assert 0 <= found.min() < 0.01 < 0.99 < found.max() < 1
-        assert abs(found.mean() - 0.5) < 0.03
-        assert abs(found.var() - 1 / 12) < 0.01
-        assert len(found.unique()) > 1990
-        neighbours = torch.corrcoef(torch.stack([found[:, 1:].flatten(), found[:, :-1].flatten()]))
+    for draws in (numbers, further):
+        assert 0 <= draws.min() < 0.01 < 0.99 < draws.max() < 1
+        assert abs(draws.mean() - 0.5) < 0.03
+        assert abs(draws.var() - 1 / 12) < 0.01
+        assert len(draws.unique()) > 1990
+        neighbours = torch.corrcoef(torch.stack([draws[:, 1:].flatten(), draws[:, :-1].flatten()]))
         assert abs(neighbours[0, 1]) < 0.1

@@ -21,11 +21,11 @@ GELU = "  gelu: {{op: aten::gelu, decomposition: 'acme.torch_ops:{}'}}\n"
 
 
 data = partial(values, scale=3)
-"""On both sides of every kink."""
+"""Numbers on both sides of every kink."""
 
 
 def composite_calls(*tensors: torch.Tensor) -> list[str]:
-    """Each composite call in the graph of the tensors, without the decomposition's number."""
+    """Return the composite calls in the graph of the tensors, without decompositions' numbers."""
     lines = xm.get_stablehlo(list(tensors)).splitlines()
     calls = [line.partition("stablehlo.composite ")[2] for line in lines]
     return [re.sub(r"decomposition = @[^,}]*", "…", call) for call in calls if call]
@@ -70,7 +70,7 @@ def test_a_decomposition_that_calls_its_own_operator_gets_the_stock_one(use: Use
 
 
 def test_a_composite_inside_a_decomposition_stays_there(use: Use) -> None:
-    use(GELU.format("of_softmaxes"))
+    use(GELU.format("softmax_samples"))
     x = data(4, 6)
     with composites.enabled("umbra.gelu", "softmax"):
         result = F.gelu(x)

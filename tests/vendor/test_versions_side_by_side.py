@@ -38,8 +38,8 @@ Use = Callable[[str], str]
 
 def made(*tensors: torch.Tensor) -> list[tuple[str, int]]:
     text = xm.get_stablehlo(list(tensors))
-    found = re.findall(r'composite "([\w.]+)".*version = (\d+)', text)
-    return sorted((name, int(version)) for name, version in found)
+    pairs = re.findall(r'composite "([\w.]+)".*version = (\d+)', text)
+    return sorted((name, int(version)) for name, version in pairs)
 
 
 def test_each_version_is_what_its_graph_says(use: Use) -> None:
@@ -98,7 +98,7 @@ def test_two_versions_in_one_training_graph(use: Use, compiled: bool) -> None:
 
 
 def test_compiled_graphs_of_two_versions(use: Use) -> None:
-    """Their operators and calls have names of their own, which stay for the process."""
+    """Operators and calls have names of their own, which stay for the process."""
     use(SAME)
     for name, value, slope in (("umbra.gelu", 8.0, 2.0), ("umbra.gelu@1", 2.0, 0.5)) * 2:
         torch._dynamo.reset()

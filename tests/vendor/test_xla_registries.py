@@ -28,7 +28,7 @@ FILES = ("chlo", "xla")
 UNARY = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "erfc", "sinh")
 JAXLIB = tuple(int(part) for part in version("jaxlib").split(".")[:2])
 IN_XLA = tuple(name for name in UNARY if name != "erfc") if JAXLIB >= (0, 10) else ("erf",)
-"""What jaxlib takes: 0.7.1 takes only erf, and 0.10.2 all but erfc."""
+"""The functions that jaxlib takes: 0.7.1 takes only erf, and 0.10.2 all but erfc."""
 
 
 def within(name: str) -> torch.Tensor:
@@ -56,13 +56,13 @@ def mx(*operands: Any, **named: Any) -> torch.Tensor:
 
 def eighths(*shape: int, dtype: torch.dtype) -> torch.Tensor:
     """Numbers that 8-bit floats hold exactly."""
-    places = torch.arange(torch.Size(shape).numel())
-    return (((places * 7) % 13 - 6) / 8).reshape(shape).to(dtype)
+    positions = torch.arange(torch.Size(shape).numel())
+    return (((positions * 7) % 13 - 6) / 8).reshape(shape).to(dtype)
 
 
 def codes(*shape: int, least: int = 0, kinds: int = 256) -> torch.Tensor:
-    places = torch.arange(torch.Size(shape).numel())
-    return (least + (places * 37) % kinds).reshape(shape).to(torch.uint8)
+    positions = torch.arange(torch.Size(shape).numel())
+    return (least + (positions * 37) % kinds).reshape(shape).to(torch.uint8)
 
 
 ENDS = torch.tensor([3, 3, 8], dtype=torch.int32)
@@ -104,7 +104,7 @@ def test_forms() -> None:
 @pytest.mark.usefixtures("xla")
 def test_compiled_forms() -> None:
     # PyTorch compiles grouped products in bf16 alone, and these forms are compared in f32.
-    compiled = {name: one for name, one in FORMS.items() if not name.startswith("ragged_dot")}
+    compiled = {name: form for name, form in FORMS.items() if not name.startswith("ragged_dot")}
     vendor_calls.check_forms(compiled, compiled=True)
 
 
@@ -121,8 +121,8 @@ def test_compiled_grouped_products() -> None:
     names = [call.split('"')[1] for call in vendor_calls.emitted_by(*results, *grads)]
     assert names == ["chlo.ragged_dot"] * 3
     expected, expected_grads = vendor_calls.values_and_gradients(product, "cpu", tensors)
-    found = [tensor.cpu() for tensor in results + grads]
-    torch.testing.assert_close(found, expected + expected_grads)
+    actual = [tensor.cpu() for tensor in results + grads]
+    torch.testing.assert_close(actual, expected + expected_grads)
 
 
 def exported(call: Callable[..., Any], *tensors: torch.Tensor) -> Module:
@@ -141,8 +141,8 @@ def test_xla_takes_chlos_functions_by_name(registries: Callable[..., None]) -> N
         return jnp.full_like(x, 7)
 
     module = bind(exported(call_all, *inputs), {f"chlo.{name}": seven for name in IN_XLA})
-    for name, got, expected in zip(IN_XLA, run(module, *values), call_all(*inputs), strict=True):
-        np.testing.assert_allclose(got, expected.numpy(), rtol=2e-6, err_msg=name)
+    for name, actual, expected in zip(IN_XLA, run(module, *values), call_all(*inputs), strict=True):
+        np.testing.assert_allclose(actual, expected.numpy(), rtol=2e-6, err_msg=name)
     inlined = Module.parse(module.text.replace("version = 1 : i32", "version = 2 : i32"))
     assert all((result == 7).all() for result in run(inlined, *values))
 

@@ -35,7 +35,7 @@ def test_a_gradient_that_is_zero_by_mathematics() -> None:
 
 
 def test_as_far_from_the_truth_as_pytorch() -> None:
-    """Cancellation leaves few digits: the CPU is off by 0.2, and so may we be."""
+    """Cancellation leaves few digits: the CPU is off by 0.2, and a composite may be, too."""
     wide = values(1000.0, dtype=torch.float64)
     stock = values(1000.0)
     for ours, wrong in ((999.7, set()), (999.5, {Check.FORWARD})):
@@ -65,10 +65,10 @@ def test_what_stock_refuses_too() -> None:
 
 def test_infinities() -> None:
     for special in (torch.inf, -torch.inf, torch.nan):
-        one = torch.tensor(special)
-        assert errors(one, one).item() == 0
-        assert errors(one, torch.tensor(1.0)).item() == torch.inf
-        assert errors(torch.tensor(1.0), one).item() == torch.inf
+        number = torch.tensor(special)
+        assert errors(number, number).item() == 0
+        assert errors(number, torch.tensor(1.0)).item() == torch.inf
+        assert errors(torch.tensor(1.0), number).item() == torch.inf
 
 
 def test_random_results_are_compared_by_type_alone() -> None:
@@ -86,7 +86,7 @@ def test_the_documentation_has_the_tolerances() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "found"),
+    ("first", "second", "is_reported"),
     [
         (torch.tensor([1.0, 1e-7]), torch.tensor([1.0 + 2e-7, 2e-7]), False),
         (torch.tensor([1e-7, -3e-7]), torch.tensor([1e-7, 1e-7]), True),
@@ -98,7 +98,7 @@ def test_the_documentation_has_the_tolerances() -> None:
         (torch.ones(2), None, True),
     ],
 )
-def test_a_second_call_may_differ_in_last_bits(first: Any, second: Any, found: bool) -> None:
+def test_a_second_call_may_differ_in_last_bits(first: Any, second: Any, is_reported: bool) -> None:
     ours, again = Values((first,)), Values((second,))
     judged = judge(Outcomes("sample", ours, None, ours, ours, again))
-    assert (Check.REPEATED in {finding.check for finding in judged.findings}) == found
+    assert (Check.REPEATED in {finding.check for finding in judged.findings}) == is_reported

@@ -170,13 +170,13 @@ WRONG: tuple[tuple[str, Check | None, str], ...] = (
 def test_wrong_decompositions(run: Verify, wrong: Sequence[tuple[str, Check | None, str]]) -> None:
     for kind in ("", ", backward: derive"):
         for function, check, message in wrong:
-            found = failures(run(entry(f"{GELU}, decomposition: '{function}'{kind}")))
-            assert check is None or check in found, (function, found)
-            texts = found.values()
-            assert any(part in text for part in message.split("|") for text in texts), found
-            assert kind == "" or function != "planted:relu" or Check.GRADIENT in found
-        found = failures(run(entry(f"{GELU}, decomposition: 'jax:planted:jax_relu'{kind}")))
-        assert {*found} >= {Check.FORWARD, *([Check.GRADIENT] if kind else [])}
+            messages = failures(run(entry(f"{GELU}, decomposition: '{function}'{kind}")))
+            assert check is None or check in messages, (function, messages)
+            texts = messages.values()
+            assert any(part in text for part in message.split("|") for text in texts), messages
+            assert kind == "" or function != "planted:relu" or Check.GRADIENT in messages
+        messages = failures(run(entry(f"{GELU}, decomposition: 'jax:planted:jax_relu'{kind}")))
+        assert {*messages} >= {Check.FORWARD, *([Check.GRADIENT] if kind else [])}
 
 
 BACKWARDS = (
@@ -186,14 +186,13 @@ BACKWARDS = (
 
 
 @pytest.mark.parametrize("name", ["planted", "grad"])
-@pytest.mark.parametrize(("of", "function"), BACKWARDS)
-def test_a_wrong_backward(run: Verify, of: str, function: str, name: str) -> None:
-    grad = (
-        f"  grad: {{{of}, attributes: {{approximate: approximate}}, decomposition: '{function}'}}\n"
-    )
-    found = failures(run(entry(f"{GELU}, backward: grad") + grad, name))
-    assert set(found) == {Check.GRADIENT}
-    assert "gradient 0: " in found[Check.GRADIENT]
+@pytest.mark.parametrize(("form", "function"), BACKWARDS)
+def test_a_wrong_backward(run: Verify, form: str, function: str, name: str) -> None:
+    keys = f"{form}, attributes: {{approximate: approximate}}, decomposition: '{function}'"
+    grad = f"  grad: {{{keys}}}\n"
+    messages = failures(run(entry(f"{GELU}, backward: grad") + grad, name))
+    assert set(messages) == {Check.GRADIENT}
+    assert "gradient 0: " in messages[Check.GRADIENT]
 
 
 CAT = "op: aten::cat, attributes: {dim: dim}"
@@ -214,8 +213,8 @@ def test_lists_of_tensors(run: Verify) -> None:
 @pytest.mark.slow
 def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
     assert Check.FORWARD in failures(run(entry(f"{CAT}, decomposition: 'planted:backwards_cat'")))
-    found = failures(run(entry("op: aten::stack, samples: 'planted:stack_samples'")))
-    assert set(found) == {Check.ATTRIBUTES}
+    messages = failures(run(entry("op: aten::stack, samples: 'planted:stack_samples'")))
+    assert set(messages) == {Check.ATTRIBUTES}
     grad = (
         "  grad: {gradients: [tensors], decomposition: 'planted:first_only',"
         " attributes: {dim: dim}}\n"
@@ -226,16 +225,16 @@ def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
 @pytest.mark.slow
 def test_an_attribute_that_does_not_follow_its_argument(run: Verify) -> None:
     for attributes in ("{}", "{approximate: {value: none}}"):
-        found = failures(run(entry(f"op: aten::gelu, attributes: {attributes}")))
-        assert set(found) == {Check.ATTRIBUTES}
-        assert "planted.planted(" in found[Check.ATTRIBUTES]
+        messages = failures(run(entry(f"op: aten::gelu, attributes: {attributes}")))
+        assert set(messages) == {Check.ATTRIBUTES}
+        assert "planted.planted(" in messages[Check.ATTRIBUTES]
 
 
 def test_conditions(run: Verify) -> None:
-    """Conditions that no call meets, that every call meets, and that tell calls apart."""
-    found = failures(run(entry(f"{GELU}, when: {{where: [self.dim() > 90]}}")))
-    assert "claims none of " in found[Check.CLAIMED]
-    assert "self.dim() > 90" in found[Check.CLAIMED]
+    """Conditions can hold for no call, for every call, or for some calls."""
+    messages = failures(run(entry(f"{GELU}, when: {{where: [self.dim() > 90]}}")))
+    assert "claims none of " in messages[Check.CLAIMED]
+    assert "self.dim() > 90" in messages[Check.CLAIMED]
     (row,) = run(entry(f"{GELU}, when: {{where: [self.dim() >= 0]}}"))
     assert row.verdict is Verdict.VERIFIED
     (finding,) = row.findings
@@ -260,8 +259,8 @@ def test_adapters(run: Verify) -> None:
     (row,) = run(entry(f"{SOFTMAX}, adapt: 'planted:adapted'"))
     assert row.verdict is Verdict.VERIFIED, row
     for adapter, check in ADAPTERS.items():
-        found = failures(run(entry(f"{SOFTMAX}, adapt: 'planted:{adapter}'")))
-        assert check in found, (adapter, found)
+        messages = failures(run(entry(f"{SOFTMAX}, adapt: 'planted:{adapter}'")))
+        assert check in messages, (adapter, messages)
 
 
 @pytest.mark.slow
@@ -307,8 +306,8 @@ WRONG_ALTERNATIVES = (
 def test_wrong_alternatives(run: Verify) -> None:
     for function, more, check, message in WRONG_ALTERNATIVES:
         keys = ALTERNATIVE % (function, more)
-        found = failures(alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}"))))
-        assert message in found[check], found
+        messages = failures(alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}"))))
+        assert message in messages[check], messages
 
 
 @pytest.mark.slow

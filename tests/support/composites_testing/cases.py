@@ -50,9 +50,9 @@ def cases(text: str) -> Iterator[Case]:
         program = "\n".join(line for line in lines if not line.startswith("// "))
         rules = [re.sub(r"^(\d+) times ", r"times \1 ", line) for line in written]
         split = [(first, rest) for line in rules for first, _, rest in [line.partition(" ")]]
-        one = Case(title, tuple(split), program)
-        for values in product(*_values(one)):
-            yield _filled(one, {name: value for row in values for name, value in row.items()})
+        case = Case(title, tuple(split), program)
+        for values in product(*_values(case)):
+            yield _filled(case, {name: value for row in values for name, value in row.items()})
 
 
 def _values(case: Case) -> Iterator[list[dict[str, str]]]:

@@ -38,12 +38,12 @@ def weighted(function: Function, *arguments: Any) -> Any:
     return (result * jnp.cos(jnp.arange(result.size)).reshape(result.shape)).sum()
 
 
-def gradients(function: Function, places: tuple[int, ...] | None = None) -> Function:
-    """The weighted sum and its gradients, of all arrays of floats or of those in these places."""
+def gradients(function: Function, indices: tuple[int, ...] | None = None) -> Function:
+    """The weighted sum and its gradients, of all arrays of floats or of those at these indices."""
 
     def run(*arrays: Any) -> Any:
         floats = (n for n, x in enumerate(arrays) if jnp.issubdtype(x.dtype, jnp.floating))
-        return jax.value_and_grad(partial(weighted, function), places or tuple(floats))(*arrays)
+        return jax.value_and_grad(partial(weighted, function), indices or tuple(floats))(*arrays)
 
     return run
 
@@ -114,15 +114,15 @@ def assert_left_alone(programs: Mapping[str, tuple[str, Call, str]]) -> None:
 
 def assert_same_errors(calls: Mapping[str, Function], *entries: str) -> None:
     """Check that calls raise the errors which they raise without entries."""
-    others = []
+    different = []
     for name, call in calls.items():
         expected = _error(call)
         assert expected is not None, f"{name} raises no error"
         with composites.jax.enabled(*entries):
             actual = _error(call)
         if actual != expected:
-            others.append(f"{name}: {actual}, and without composites {expected}")
-    assert not others, "\n".join(others)
+            different.append(f"{name}: {actual}, and without composites {expected}")
+    assert not different, "\n".join(different)
 
 
 def _error(call: Function) -> tuple[type, str] | None:
@@ -136,7 +136,7 @@ def _error(call: Function) -> tuple[type, str] | None:
 # ---- modules of flax ----
 
 
-def of_linen(module: Any, x: Any, **options: Any) -> tuple[Function, Any]:
+def linen_function(module: Any, x: Any, **options: Any) -> tuple[Function, Any]:
     """A function of variables and an input, which returns results and changed variables; and the
     variables, which are not ones and zeros. `options` are other ones of the module that is called
     than of the one whose variables they are."""
@@ -148,8 +148,8 @@ def of_linen(module: Any, x: Any, **options: Any) -> tuple[Function, Any]:
     return run, _other(module.init(jax.random.key(1), x))
 
 
-def of_nnx(module: Any) -> tuple[Function, Any]:
-    """The function and the variables of a module of flax.nnx, as `of_linen` has them."""
+def nnx_function(module: Any) -> tuple[Function, Any]:
+    """The function and the variables of a module of flax.nnx, as `linen_function` has them."""
     from flax import nnx
 
     graph, state = nnx.split(module)

@@ -46,8 +46,8 @@ def full_level() -> dict[str, str]:
 
 def _xla_flags(environment: Mapping[str, str]) -> str:
     quick = _quick_flags()
-    others = [flag for flag in environment.get("XLA_FLAGS", "").split() if flag not in quick]
-    return " ".join(others if environment.get(LEVEL) == FULL else [*others, *quick])
+    flags = [flag for flag in environment.get("XLA_FLAGS", "").split() if flag not in quick]
+    return " ".join(flags if environment.get(LEVEL) == FULL else [*flags, *quick])
 
 
 def _quick_flags() -> list[str]:

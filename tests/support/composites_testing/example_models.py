@@ -49,10 +49,10 @@ class Example:
 
     def values(self, program: Program) -> dict[str, np.ndarray]:
         """The values of a program's inputs: the module's own, and for optimizer state any."""
-        known = self.tensors()
+        tensors = self.tensors()
         return {
-            value.name: known[value.name].detach().numpy().copy()
-            if value.name in known
+            value.name: tensors[value.name].detach().numpy().copy()
+            if value.name in tensors
             else state_like(value)
             for value in program.inputs
         }
@@ -83,14 +83,14 @@ class Example:
         if not state:
             return outputs
         optimizer = self.optimizer(parameters.values())
-        places = {}
+        slots = {}
         for name, value in state.items():
             owner, _, key = name.removeprefix("state:").rpartition(".")
-            places[name] = parameters[owner], key
+            slots[name] = parameters[owner], key
             optimizer.state[parameters[owner]][key] = torch.tensor(value)
         optimizer.step()
         outputs |= {f"param:{name}": p.detach() for name, p in parameters.items()}
-        return outputs | {name: optimizer.state[p][key] for name, (p, key) in places.items()}
+        return outputs | {name: optimizer.state[p][key] for name, (p, key) in slots.items()}
 
     def _changed_buffers(self, module: torch.nn.Module) -> dict[str, torch.Tensor]:
         before = dict(self.module.named_buffers())
@@ -110,7 +110,7 @@ def _as_torch_xla(name: str, before: torch.Tensor, after: torch.Tensor) -> torch
 
 
 def state_like(value: Value) -> np.ndarray:
-    """A state some steps on. At the start Adam moves by the sign of the gradient, noise or not."""
+    """A state after some steps. Adam begins by the sign of the gradient, noise or not."""
     if value.name.endswith(".step"):
         return np.asarray(10, np.float32)
     random = np.random.default_rng(len(value.name))
@@ -134,12 +134,12 @@ def export_example(name: str, kind: str, **options: Any) -> Program:
     return model.export(train=kind != "inference", optimizer=optimizer, **options)
 
 
-def compare(got: Mapping[str, np.ndarray], want: Mapping[str, torch.Tensor]) -> None:
+def compare(outputs: Mapping[str, np.ndarray], references: Mapping[str, torch.Tensor]) -> None:
     """Check names, and numbers within 1e-5 of each output's largest value (or 1e-6)."""
-    assert sorted(got) == sorted(want)
-    for name, tensor in want.items():
+    assert sorted(outputs) == sorted(references)
+    for name, tensor in references.items():
         expected = tensor.detach().numpy()
-        actual = np.asarray(got[name])
+        actual = np.asarray(outputs[name])
         assert actual.dtype == expected.dtype, name
         atol = 1e-6 + 1e-5 * np.abs(expected).max()
         np.testing.assert_allclose(actual, expected, rtol=0, atol=atol, err_msg=name)

@@ -5,8 +5,8 @@
     --- name of another part
     its lines
 
-COMPOSITES_WRITE_GOLDEN=1 writes what is found in the place of what is expected. In a line that is
-expected, `…` stands for any text.
+COMPOSITES_WRITE_GOLDEN=1 writes actual lines over expected ones. In an expected line, `…` stands
+for any text.
 """
 
 import os

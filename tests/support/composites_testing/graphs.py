@@ -58,7 +58,7 @@ class Graph:
     """The graph of some tensors."""
 
     results: tuple[Number, ...]
-    """One number for each tensor."""
+    """The number of each tensor."""
     composites: Counter[str]
     """The composites by name, without those in the decomposition of another."""
 
@@ -104,16 +104,16 @@ class Numbering:
             self.values.append(value)
         return number
 
-    def difference(self, one: Number, other: Number) -> str:
+    def difference(self, before: Number, after: Number) -> str:
         """The first operation, from the results back, in which two values differ."""
-        left, right = self.values[one], self.values[other]
+        left, right = self.values[before], self.values[after]
         alike = left.opcode == right.opcode and left.type == right.type
         if alike and left.attributes == right.attributes:
             parts = (*left.called, *left.operands), (*right.called, *right.operands)
             if len(parts[0]) == len(parts[1]):
                 pairs = zip(*parts, strict=True)
                 return self.difference(*next(pair for pair in pairs if pair[0] != pair[1]))
-        return f"{self.written(one)} is now {self.written(other)}"
+        return f"{self.written(before)} is now {self.written(after)}"
 
     def written(self, number: Number) -> str:
         """An operation with its type and attributes, and those that give its operands."""
@@ -131,7 +131,7 @@ class Numbering:
 
 @dataclass(slots=True)
 class _Reading:
-    """One module while it is numbered."""
+    """A module while it is numbered."""
 
     numbering: Numbering
     computations: Mapping[int, Any]

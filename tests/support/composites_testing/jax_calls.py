@@ -63,22 +63,22 @@ def array_of(tensor: torch.Tensor) -> Any:
 
 
 def calls(definition: Definition, dtype: torch.dtype, most: int) -> list[TorchCall]:
-    """Some calls of an entry: of its samples, or of those of PyTorch's tests."""
+    """Calls of an entry: of its samples, or of those of PyTorch's tests."""
     entry = definition.entry
     torch_calls: list[TorchCall] = []
     named = named_samples(entry)
     if named is not None:
         for arguments, keywords in make_calls(named, dtype, entry.qualified):
-            torch_calls += _of_sample(definition, arguments, keywords)
+            torch_calls += _sample_calls(definition, arguments, keywords)
     elif entry.op is not None and entry.adapt is None:
         for sample in make_samples(entry.op, dtype, gradients=False):
-            torch_calls += _of_operator(definition, sample)
+            torch_calls += _operator_calls(definition, sample)
             if len(torch_calls) > 40 * most:
                 break
     return torch_calls[:: max(len(torch_calls) // most, 1)][:most]
 
 
-def _of_sample(
+def _sample_calls(
     definition: Definition, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> list[TorchCall]:
     adapt = definition.entry.adapt
@@ -111,16 +111,16 @@ def _bound(
     return TorchCall(overload(definition.signature.qualified), call.values, call.keyword_only)
 
 
-def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:
+def _operator_calls(definition: Definition, sample: Any) -> list[TorchCall]:
     called = overload(definition.signature.qualified)
-    seen: list[TorchCall] = []
+    recorded: list[TorchCall] = []
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             if func is called:
-                seen.append(_bound(definition, args, kwargs or {}))
+                recorded.append(_bound(definition, args, kwargs or {}))
             return func(*args, **(kwargs or {}))
 
     try:
@@ -128,8 +128,8 @@ def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:
             sample.function(*sample.arguments, **sample.keywords)
     except Exception:  # a sample of another overload
         return []
-    if seen:
-        return seen
+    if recorded:
+        return recorded
     try:  # operators that PyTorch decomposes before a mode sees them
         with torch.no_grad():
             called(*sample.arguments, **sample.keywords)

@@ -27,11 +27,11 @@ def entry_name(definition: Definition) -> str:
     return definition.entry.name
 
 
-def some_fast(definitions: Sequence[Definition], first: str, *others: str) -> list[Any]:
-    """Parameters of a test: the first entry in every run, some others in the slow one, and all in
-    the exhaustive one."""
-    assert {first, *others} <= {d.entry.name for d in definitions}
-    marks = {first: (), **dict.fromkeys(others, (pytest.mark.slow,))}
+def mark_runs(definitions: Sequence[Definition], first: str, *slow: str) -> list[Any]:
+    """Mark parameters of a test: the first entry is in every run, those of `slow` in the slow run,
+    and all in the exhaustive run."""
+    assert {first, *slow} <= {d.entry.name for d in definitions}
+    marks = {first: (), **dict.fromkeys(slow, (pytest.mark.slow,))}
     return [
         pytest.param(d, marks=marks.get(d.entry.name, (pytest.mark.exhaustive,)))
         for d in definitions

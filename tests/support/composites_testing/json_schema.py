@@ -19,9 +19,9 @@ def accepts(schema: Any, value: Any, *, whole: Any = None, closed: bool = False)
     if "$ref" in schema:
         return fits(whole["$defs"][schema["$ref"].rpartition("/")[2]], value)
     if "anyOf" in schema:
-        return any(fits(one, value) for one in schema["anyOf"])
+        return any(fits(option, value) for option in schema["anyOf"])
     if "oneOf" in schema:
-        return sum(fits(one, value) for one in schema["oneOf"]) == 1
+        return sum(fits(option, value) for option in schema["oneOf"]) == 1
     if "enum" in schema:
         return value in schema["enum"]
     if "const" in schema:
@@ -40,9 +40,9 @@ def accepts(schema: Any, value: Any, *, whole: Any = None, closed: bool = False)
         case "array":
             return all(fits(schema.get("items", True), item) for item in value)
         case "object":
-            known = schema.get("properties", {})
-            others = schema.get("additionalProperties", not (known and closed))
+            properties = schema.get("properties", {})
+            additional = schema.get("additionalProperties", not (properties and closed))
             return set(schema.get("required", ())) <= set(value) and all(
-                fits(known.get(key, others), item) for key, item in value.items()
+                fits(properties.get(key, additional), item) for key, item in value.items()
             )
     return True

@@ -24,11 +24,11 @@ TOLERANCE = {F32: 2e-6, BF16: 2e-2, F16: 4e-3}
 
 @dataclass(frozen=True)
 class Sample:
-    """A call with gradients for its first operands."""
+    """A call with gradients for its first operands, which `constants` follow."""
 
     function: Callable[..., Tensor]
     operands: Sequence[tuple[int, ...]]
-    others: Callable[[], Sequence[Tensor]] = tuple
+    constants: Callable[[], Sequence[Tensor]] = tuple
     dtype: torch.dtype = F32
     keywords: Mapping[str, Any] = field(default_factory=dict)
     size: float = 1.0
@@ -40,8 +40,8 @@ class Sample:
     module: str = ""
     """The module of the kernels, where several are listed for a composite."""
 
-    def call(self, *given: Tensor) -> Tensor:
-        return self.function(*given, **self.keywords)
+    def call(self, *tensors: Tensor) -> Tensor:
+        return self.function(*tensors, **self.keywords)
 
     @property
     def accepted(self) -> float:
@@ -54,13 +54,13 @@ class Sample:
             str(number): (self.size * torch.randn(shape)).to(self.dtype)
             for number, shape in enumerate(self.operands)
         }
-        others = tuple(self.others())
-        weights = torch.randn(self.call(*operands.values(), *others).shape)
+        constants = tuple(self.constants())
+        weights = torch.randn(self.call(*operands.values(), *constants).shape)
         module = Called(self.call, operands)
-        program = composites.export(module, (weights, *others), train=True)
+        program = composites.export(module, (weights, *constants), train=True)
         named = {f"param:{key}": value.detach() for key, value in module.named_parameters()}
         named["rng_seed"] = torch.tensor(12345678901)
-        rest = iter((weights, *others))
+        rest = iter((weights, *constants))
         tensors = [named[v.name] if v.name in named else next(rest) for v in program.inputs]
         return program, arrays_of(program, tensors)
 
@@ -84,8 +84,8 @@ def kernels_of(program: Program, registry: Path, module: str = "") -> dict[str, 
 def loss(rows: int = 40, classes: int = 300, labels: int = 0, **keywords: Any) -> Sample:
     """A cross entropy with labels below `labels`, or of all classes."""
 
-    def others() -> Sequence[Tensor]:
+    def labelled() -> Sequence[Tensor]:
         return (torch.randint(labels or classes, (rows,)),)
 
     dtype = keywords.pop("dtype", F32)
-    return Sample(functional.cross_entropy, [(rows, classes)], others, dtype, keywords)
+    return Sample(functional.cross_entropy, [(rows, classes)], labelled, dtype, keywords)

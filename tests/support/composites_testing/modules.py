@@ -39,8 +39,8 @@ class TwoLayers(torch.nn.Module):
         self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 6)
         self.loss = loss
 
-    def forward(self, x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        return self.loss(self.second(torch.nn.functional.gelu(self.first(x))), *others)
+    def forward(self, x: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
+        return self.loss(self.second(torch.nn.functional.gelu(self.first(x))), *targets)
 
 
 class CallingWithWeight(torch.nn.Module):

@@ -59,9 +59,9 @@ def changed(module: Module, change: Pass) -> Module:
 def same_bits(module: Module, change: Pass, *inputs: Any) -> str:
     """The text after a pass. The results for these inputs have the same bits as before."""
     after = changed(module, change)
-    for want, got in zip(run(module, *inputs), run(after, *inputs), strict=True):
-        assert got.dtype == want.dtype
-        assert got.tobytes() == want.tobytes(), f"{got} instead of {want}"
+    for expected, actual in zip(run(module, *inputs), run(after, *inputs), strict=True):
+        assert actual.dtype == expected.dtype
+        assert actual.tobytes() == expected.tobytes(), f"{actual} instead of {expected}"
     return after.text
 
 
@@ -74,9 +74,9 @@ def same_numbers(before: Module, *afters: Module, tolerance: float = 0.0) -> Non
     inputs = random_inputs(reference.inputs)
     expected = reference(*inputs)
     for after in afters:
-        for want, result in zip(expected, compile_module(after)(*inputs), strict=True):
-            atol = float(tolerance * np.abs(want).max())
-            left, right = result.astype(complex), want.astype(complex)  # NumPy 1 compares no bf16
+        for value, result in zip(expected, compile_module(after)(*inputs), strict=True):
+            atol = float(tolerance * np.abs(value).max())
+            left, right = result.astype(complex), value.astype(complex)  # NumPy 1 compares no bf16
             np.testing.assert_allclose(left, right, rtol=0, atol=atol)
 
 
@@ -90,5 +90,5 @@ def random_inputs(types: tuple[str, ...]) -> list[Any]:
 
 def stay(change: Pass, modules: Iterable[Module]) -> None:
     """Check that a pass leaves modules as they are."""
-    others = [module.text for module in modules if change(module).text != module.text]
-    assert not others, f"{change} changes:\n" + "\n".join(others)
+    changed = [module.text for module in modules if change(module).text != module.text]
+    assert not changed, f"{change} changes:\n" + "\n".join(changed)

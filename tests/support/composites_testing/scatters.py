@@ -46,11 +46,11 @@ def arguments(form: str, dtype: Any, index: str = "i64", far: bool = True) -> li
     random = np.random.default_rng(0)
     shape, indices, updates = FORMS[form]["shapes"]
     wide = np.int64 if index == "i64" else np.int32
-    places = random.integers(-1, max(shape) + 1, indices).astype(wide)
+    positions = random.integers(-1, max(shape) + 1, indices).astype(wide)
     if far and index == "i64":
-        places.flat[0] = 2**32
-    numbers = [(random.standard_normal(each) * 4).astype(dtype) for each in (shape, updates)]
-    return [numbers[0], places, numbers[1]]
+        positions.flat[0] = 2**32
+    numbers = [(random.standard_normal(size) * 4).astype(dtype) for size in (shape, updates)]
+    return [numbers[0], positions, numbers[1]]
 
 
 def not_sums(combination: str) -> list[Module]:

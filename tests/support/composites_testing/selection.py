@@ -12,7 +12,7 @@ def exhaustive(*cases: Any) -> list[Any]:
 
 
 def only_fast(cases: Iterable[Any], *fast: Any) -> list[Any]:
-    """All of these parameters, `fast` in every run and the others in the exhaustive one."""
+    """Return all parameters: `fast` ones are in every run, the others in the exhaustive run."""
     cases = list(cases)
     assert set(fast) <= set(cases), set(fast) - set(cases)
     return [case if case in fast else exhaustive(case)[0] for case in cases]

@@ -22,8 +22,8 @@ class Subjects:
     label: str = ""
     """The text before their names, where several tables are compared at once."""
 
-    def unexpected(self, found: Collection[str]) -> bool:
+    def unexpected(self, names: Collection[str]) -> bool:
         """Return whether a graph has other composites than those that are expected."""
         emitted = {f"ptxla.{composite}" for composite in self.emits}
         allowed = emitted | {f"ptxla.{composite}" for composite in self.may}
-        return not emitted <= set(found) <= allowed
+        return not emitted <= set(names) <= allowed

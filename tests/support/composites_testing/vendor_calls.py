@@ -75,13 +75,13 @@ class Form:
         tensors = self.tensors("cpu")
         results = self.results(tensors)
         expected = [*results, *gradients([(self, tensors, results)])[0]]
-        for number, (one, other) in enumerate(zip(computed, expected, strict=True)):
-            largest = float(other.detach().abs().max()) if other.numel() else 0.0
+        for number, (actual, reference) in enumerate(zip(computed, expected, strict=True)):
+            largest = float(reference.detach().abs().max()) if reference.numel() else 0.0
             tolerance = 6e-2 if self.dtype == torch.bfloat16 else 1e-5
-            atol = tolerance * max(1.0, largest) if other.is_floating_point() else 0
+            atol = tolerance * max(1.0, largest) if reference.is_floating_point() else 0
             try:
-                mine = one.detach().cpu().to(other.dtype)
-                torch.testing.assert_close(mine, other.detach(), rtol=0, atol=atol)
+                mine = actual.detach().cpu().to(reference.dtype)
+                torch.testing.assert_close(mine, reference.detach(), rtol=0, atol=atol)
             except AssertionError as error:
                 yield f"result {number}: {error}"
 
@@ -109,16 +109,16 @@ def _read_form(row: Mapping[str, Any], namespace: str, named: Mapping[str, Any])
     )
 
 
-def _read_tensor(given: Any, named: Mapping[str, Any]) -> torch.Tensor | tuple[int, ...]:
-    if isinstance(given, str):
-        tensor: torch.Tensor = named[given]
+def _read_tensor(described: Any, named: Mapping[str, Any]) -> torch.Tensor | tuple[int, ...]:
+    if isinstance(described, str):
+        tensor: torch.Tensor = named[described]
         return tensor
-    if isinstance(given, dict):
-        ((kind, numbers),) = given.items()
+    if isinstance(described, dict):
+        ((kind, numbers),) = described.items()
         if kind in named:
             return named[kind](*numbers)
         return torch.tensor(numbers, dtype=getattr(torch, kind))
-    return tuple(given)
+    return tuple(described)
 
 
 def _function(name: str) -> Callable[..., Any]:
@@ -153,7 +153,7 @@ Called = tuple[Form, Mapping[str, torch.Tensor], Sequence[torch.Tensor]]
 
 def gradients(called: Sequence[Called]) -> list[list[torch.Tensor]]:
     """The gradients of each form's first result, for its trained inputs."""
-    trained = [one for one in called if one[0].trained]
+    trained = [call for call in called if call[0].trained]
     first = [results[0] for _, _, results in trained]
     leaves = [tensors[name] for form, tensors, _ in trained for name in form.trained]
     waves = [wave(*result.shape).to(result) for result in first]
@@ -214,8 +214,8 @@ def _compiled(
     }
     calls = [(name, functions[name], dict(form.keywords)) for name, form in forms.items()]
 
-    def call_all(given: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, Any]:
-        return {name: call(**given[name], **keywords) for name, call, keywords in calls}
+    def call_all(operands: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, Any]:
+        return {name: call(**operands[name], **keywords) for name, call, keywords in calls}
 
     torch._dynamo.reset()
     outputs = torch.compile(call_all, backend="aot_eager", fullgraph=True)(inputs)
@@ -225,16 +225,16 @@ def _compiled(
     }
     grads = gradients([(form, inputs[name], results[name]) for name, form in forms.items()])
     return {
-        name: [*(result.detach() for result in results[name]), *of_form]
-        for name, of_form in zip(forms, grads, strict=True)
+        name: [*(result.detach() for result in results[name]), *gradients_of_form]
+        for name, gradients_of_form in zip(forms, grads, strict=True)
     }
 
 
 def wave(*shape: int, dtype: torch.dtype = torch.float32, shift: float = 0.0) -> torch.Tensor:
     """Different numbers between -2 and 2, the same on every machine."""
     size = torch.Size(shape)
-    places = torch.arange(size.numel(), dtype=torch.float64) + shift
-    return (2 * torch.sin(places * 12.9898)).reshape(size).to(dtype)
+    positions = torch.arange(size.numel(), dtype=torch.float64) + shift
+    return (2 * torch.sin(positions * 12.9898)).reshape(size).to(dtype)
 
 
 def stablehlo(tensors: Sequence[torch.Tensor]) -> str:
@@ -284,8 +284,8 @@ def values_and_gradients(
     reached = [result for result in results if result.requires_grad]
     grads = [wave(*r.shape, dtype=r.dtype).to(device) for r in reached]
     trained = [leaf for leaf in leaves if leaf.requires_grad]
-    of_trained = torch.autograd.grad(reached, trained, grads) if reached else ()
-    return [result.detach() for result in results], list(of_trained)
+    trained_grads = torch.autograd.grad(reached, trained, grads) if reached else ()
+    return [result.detach() for result in results], list(trained_grads)
 
 
 def _is_integer(tensor: torch.Tensor) -> bool:

@@ -22,5 +22,5 @@ def decomposition_of(composite: str, stablehlo: str) -> str:
     """The decomposition of a composite that StableHLO text has once."""
     call = rf'composite "{re.escape(composite)}" .*decomposition = @([\w.]+)'
     (name,) = re.findall(call, stablehlo)
-    (found,) = re.findall(rf"func private @{re.escape(name)}\((.*?)\n  }}", stablehlo, re.DOTALL)
-    return str(found)
+    (body,) = re.findall(rf"func private @{re.escape(name)}\((.*?)\n  }}", stablehlo, re.DOTALL)
+    return str(body)

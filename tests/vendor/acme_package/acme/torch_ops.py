@@ -17,7 +17,7 @@ def recursive(self, *, approximate="none"):
     return torch.nn.functional.gelu(self, approximate=approximate) * 2
 
 
-def of_softmaxes(self, *, approximate="none"):
+def softmax_samples(self, *, approximate="none"):
     return self * torch.softmax(self, -1)
 
 
