@@ -7,8 +7,6 @@
   product: norm to norm (Frobenius), and largest to largest.
 - The same products of all int8 numbers, whose wrong elements are counted.
 - What the program of each way holds: the types of its product, and the bytes that its casts move.
-- Gradients of a product in bf16, of a sum that does not look at the product's values and of a cross
-  entropy that does.
 - Weight gradients over micro-batches, of one linear layer and of a small Llama (random weights,
   bf16), with `composites.nn.accumulate_gradients_in_fp32` and without.
 
@@ -34,7 +32,6 @@ import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 from torch import Tensor, nn
-from torch.nn import functional
 
 import composites
 from benchmarks.harness.pages import markdown_table, publish, rendered
@@ -50,8 +47,6 @@ ROWS = COLUMNS = 64
 BATCHES = (1, 4, 16, 64)
 TOKENS, VOCABULARY, WIDTH = 32, 96, 64
 SEED = 1
-LOGITS = 4.0
-"""Standard deviation of what a cross entropy is taken of."""
 
 aten = torch.ops.aten
 out_dtype_operator: Any = torch.ops.higher_order.out_dtype
@@ -172,8 +167,6 @@ class Row:
 
     way: Way
     values: list[Any]
-    loss: str = ""
-    """The loss that gradients are of; empty for other rows."""
 
     def cells(self, form: Callable[[Any], str]) -> tuple[str, ...]:
         code = self.way.code if self.way.who == REFERENCE else f"`{self.way.code}`"
@@ -242,66 +235,7 @@ def program(way: Way, a: Tensor, b: Tensor) -> list[str]:
     return [f"`{types}`", str(report.count), f"{report.bytes:,}"]
 
 
-# Gradients.
-
-GRADIENT_WAYS = tuple(w for w in FLOAT_WAYS if w.product in (_cast_after, _read_later, _out_dtype))
-LABELS = torch.arange(ROWS) % COLUMNS
-
-
-def _weighted_sum(product: Tensor) -> Tensor:
-    generator = torch.Generator().manual_seed(SEED + 1)
-    weights = torch.randn(product.shape, generator=generator).to(product.device)
-    return (product * weights).sum()
-
-
-def _cross_entropy(product: Tensor) -> Tensor:
-    return functional.cross_entropy(product, LABELS.to(product.device))
-
-
-LOSSES = {"weighted sum": _weighted_sum, "cross entropy": _cross_entropy}
-
-
-def gradients(sizes: Sequence[int]) -> list[Row]:
-    """The errors of the gradients of both operands, of every way to write a product in bf16 and for
-    both losses."""
-    rows = [Row(way, [], loss) for loss in LOSSES for way in GRADIENT_WAYS]
-    for size in sizes:
-        a, b = operands(size, F32)
-        narrow = a.to(BF16), (b * LOGITS / size**0.5).to(BF16)
-        for row in rows:
-            loss = LOSSES[row.loss]
-            exact = _gradients(loss, torch.mm, *(t.to(F64) for t in narrow))
-            with row.way.composites():
-                placed = (tensor.to(row.way.device) for tensor in narrow)
-                result = _gradients(loss, row.way.product, *placed)
-            row.values.append([Error.measure(*pair) for pair in zip(result, exact, strict=True)])
-    return rows
-
-
-def _gradients(
-    loss: Callable[[Tensor], Tensor],
-    product: Callable[[Tensor, Tensor], Tensor],
-    *operands: Tensor,
-) -> tuple[Tensor, ...]:
-    leaves = [tensor.detach().requires_grad_() for tensor in operands]
-    return torch.autograd.grad(loss(product(*leaves)), leaves)
-
-
 # Weight gradients over micro-batches.
-
-
-@dataclass(frozen=True, slots=True)
-class Accumulated:
-    """The mean error of the weight gradients of linear layers, after some micro-batches."""
-
-    model: str
-    batches: int
-    stock: float
-    ours: float
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        return self.model, str(self.batches), f"{self.stock:.1e}", f"{self.ours:.1e}"
 
 
 Step = Callable[[nn.Module, int], Tensor]
@@ -340,8 +274,8 @@ def llama() -> tuple[nn.Module, Step]:
 MODELS = {"one linear layer": linear, "llama": llama}
 
 
-def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
-    """A module's gradients after each of these numbers of micro-batches."""
+def accumulated(name: str, batches: Sequence[int]) -> Sequence[tuple[str, ...]]:
+    """Rows of the mean error of a module's weight gradients, after numbers of micro-batches."""
     torch.zeros(1, device="xla")  # autograd must know XLA's devices before its first backward
     module, loss = MODELS[name]()
     module = module.to(BF16).eval()
@@ -360,7 +294,7 @@ def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
             expected = _weights(exact)
             stock_error = _mean_error(_weights(stock), expected)
             our_error = _mean_error([main[w] for w in _weights(ours)], expected)
-            rows.append(Accumulated(name, batch, stock_error, our_error))
+            rows.append((name, str(batch), f"{stock_error:.1e}", f"{our_error:.1e}"))
     return rows
 
 
@@ -396,12 +330,7 @@ def tables() -> dict[str, str]:
         **{name: _table(by_size, cells) for name, cells in floats.items()},
         "i8": _table(by_size, wrong),
         "programs": _table(program_head, [row.cells(str) for row in programs(SIZES[-1], BF16)]),
-        "gradients": _table(
-            ("loss", *by_size), [(row.loss, *row.cells(_both_norms)) for row in gradients(SIZES)]
-        ),
-        "accumulated": _table(
-            sums, [row.cells for name in MODELS for row in accumulated(name, BATCHES)]
-        ),
+        "accumulated": _table(sums, [row for name in MODELS for row in accumulated(name, BATCHES)]),
     }
 
 
@@ -413,10 +342,6 @@ def _norm_and_largest(error: Error) -> str:
     return f"{error.norm:.1e} / {error.largest:.1e}"
 
 
-def _both_norms(errors: Sequence[Error]) -> str:
-    return " / ".join(f"{error.norm:.1e}" for error in errors)
-
-
 def page() -> str:
     """docs/precision.md, whole."""
     return rendered(
@@ -424,7 +349,6 @@ def page() -> str:
         tables=tables(),
         elements=ROWS * COLUMNS,
         largest=SIZES[-1],
-        logits=f"{LOGITS:g}",
         versions={name: version(name) for name in ("torch", "torch_xla", "jax", "transformers")},
     )
 
