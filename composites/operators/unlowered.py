@@ -140,6 +140,21 @@ def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tenso
     return medians if keepdim else (medians[0].squeeze(dim), medians[1].squeeze(dim))
 
 
+def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """The number of values in each bin. Equal limits stand for the extremes of the values."""
+    values = self.reshape(-1)
+    low, high = values.new_full((), min), values.new_full((), max)
+    if min == max and values.numel():
+        low, high = values.min(), values.max()
+    is_point = low == high
+    low, high = torch.where(is_point, low - 1, low), torch.where(is_point, high + 1, high)
+    is_inside = (values >= low) & (values <= high)
+    rounding = None if self.is_floating_point() else "floor"
+    place = torch.div((values - low) * bins, high - low, rounding_mode=rounding)
+    place = torch.where(is_inside, place.clamp(max=bins - 1), 0).to(torch.int64)
+    return values.new_zeros(bins).scatter_add(0, place, is_inside.to(self.dtype))
+
+
 def randperm(
     n: int,
     *,
@@ -200,6 +215,7 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten.masked_scatter.default: masked_scatter,
         aten.masked_scatter_backward.default: masked_scatter_backward,
         aten.median.dim: median,
+        aten.histc.default: histc,
         aten.randperm.default: randperm,
         aten.fake_quantize_per_tensor_affine_cachemask.default: per_tensor,
         aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: (
