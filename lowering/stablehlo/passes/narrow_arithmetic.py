@@ -31,9 +31,12 @@ from ..symbols import (
     uses,
 )
 
-_ROUNDED = tuple(f"stablehlo.{name}" for name in "add divide multiply sqrt subtract".split())
+_ROUNDED = (
+    *("stablehlo.add", "stablehlo.divide", "stablehlo.multiply"),
+    *("stablehlo.sqrt", "stablehlo.subtract"),
+)
 """Operations that round their result once."""
-_CHOSEN = tuple(f"stablehlo.{name}" for name in "abs maximum minimum negate".split())
+_CHOSEN = ("stablehlo.abs", "stablehlo.maximum", "stablehlo.minimum", "stablehlo.negate")
 """Operations whose results are those of their operands, but for the sign."""
 
 
@@ -84,8 +87,8 @@ class _Values:
                 return owner.operands[0]
             return converted(owner, owner.operands[0], f32) if holds("f32", before) else None
         if owner.name == "stablehlo.constant":
-            number = number_of(value)
-            return None if number is None else constant(owner, resized(value.type, element=f32), _written(number))
+            number, type_ = number_of(value), resized(value.type, element=f32)
+            return None if number is None else constant(owner, type_, _written(number))
         places = _data(owner)
         if not places or (owner.name in _ROUNDED and not all(map(self.is_exact, owner.operands))):
             return None
