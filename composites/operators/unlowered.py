@@ -200,6 +200,40 @@ def conv_tbc_backward(
     return grad_input.permute(2, 0, 1), grad_weight.permute(2, 1, 0), grad_bias
 
 
+def grouped_mm(
+    self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: None = None, out_dtype: Any = None
+) -> Tensor:
+    """Products of groups of rows, of columns, or of the summed dimension. `offs` has the end of
+    each group. Products are computed for all rows and groups."""
+    if offs is None:
+        return torch.matmul(self, mat2)
+    if self.dim() == mat2.dim() == 2:
+        return torch.matmul(torch.where(_groups(offs, self.size(1)).unsqueeze(1), self, 0), mat2)
+    of_rows = self.dim() == 2
+    groups = _groups(offs, self.size(0) if of_rows else mat2.size(1)).unsqueeze(
+        -1 if of_rows else 1
+    )
+    return torch.where(groups, torch.matmul(self, mat2), 0).sum(0)
+
+
+def _groups(ends: Tensor, size: int) -> Tensor:
+    """For each group, which positions it has, from where the one before it ends."""
+    positions = torch.arange(size, device=ends.device)
+    starts = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])
+    return (starts.unsqueeze(1) <= positions) & (positions < ends.unsqueeze(1))
+
+
+def grouped_mm_backward(
+    input: Tensor, weight: Tensor, offs: Tensor, grad_output: Tensor
+) -> tuple[Tensor, Tensor]:
+    of_input = grouped_mm(grad_output, weight.transpose(1, 2), offs)
+    return of_input, grouped_mm(input.t(), grad_output, offs)
+
+
+OF_TRANSFORMERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {"grouped_mm_fallback": grouped_mm, "grouped_mm_fallback_backward": grouped_mm_backward}
+)
+"""Decompositions of the operators that transformers 5.23 defines, by name."""
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
     {
         aten.exp2.default: exp2,
@@ -216,6 +250,7 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten.masked_scatter_backward.default: masked_scatter_backward,
         aten.median.dim: median,
         aten.histc.default: histc,
+        aten._grouped_mm.default: grouped_mm,
         aten.randperm.default: randperm,
         aten.fake_quantize_per_tensor_affine_cachemask.default: per_tensor,
         aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: (
