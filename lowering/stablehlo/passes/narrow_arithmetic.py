@@ -10,10 +10,11 @@ has no arithmetic of f64, in which PT2E gives scales that each call chooses.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from composites.lazy_modules import np
 
-from ..bindings import defining_operation, find_operations, ir, number_of
+from ..bindings import defining_operation, find_operations, ir, splat_number
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type
 from ..dtypes import holds
 from ..in_place import in_place, is_sharded
@@ -43,8 +44,8 @@ _CHOSEN = ("stablehlo.abs", "stablehlo.maximum", "stablehlo.minimum", "stablehlo
 @in_place
 def narrow_arithmetic(module: IrModule) -> None:
     """Narrow arithmetic in f64 whose operands are numbers of f32 and whose result is converted to
-    f32. Operands that functions of composites have are numbers of f32 where each caller has such
-    numbers. Operations with shardings stay."""
+    f32. An argument of a private function has such numbers if it has them in each call. Operations
+    with shardings stay."""
     values = _Values(functions(module), uses(module.operation))
     unread = []
     for convert in find_operations(module.operation, CONVERT):
@@ -87,8 +88,8 @@ class _Values:
                 return owner.operands[0]
             return converted(owner, owner.operands[0], f32) if holds("f32", before) else None
         if owner.name == "stablehlo.constant":
-            number, type_ = number_of(value), resized(value.type, element=f32)
-            return None if number is None else constant(owner, type_, _written(number))
+            number, type_ = splat_number(value), resized(value.type, element=f32)
+            return None if number is None else constant(owner, type_, _bits(number))
         places = _data(owner)
         if not places or (owner.name in _ROUNDED and not all(map(self.is_exact, owner.operands))):
             return None
@@ -108,12 +109,12 @@ class _Values:
     def _is_exact(self, value: IrValue) -> bool:
         owner = defining_operation(value)
         if owner is None:
-            return self._is_given_exactly(value)
+            return self._is_exact_argument(value)
         if owner.name == CONVERT:
             return holds("f32", element_type(owner.operands[0]))
         if owner.name == "stablehlo.constant":
-            number = number_of(value)
-            return number is not None and float(np.float32(number)) == number
+            number = splat_number(value)
+            return number is not None and float(_nearest(number)) == number
         if owner.name in (CALL, COMPOSITE):
             block = body(self.functions[target(owner)])
             result = [*owner.results].index(value)
@@ -121,14 +122,13 @@ class _Values:
         places = () if owner.name in _ROUNDED else _data(owner)
         return bool(places) and all(self.is_exact(owner.operands[place]) for place in places)
 
-    def _is_given_exactly(self, argument: IrValue) -> bool:
-        """Return whether the function of an argument is private, and each caller's operand is made
-        of numbers of f32."""
+    def _is_exact_argument(self, argument: IrValue) -> bool:
+        """Return whether an argument of a private function has only numbers of f32 in each call."""
         function = argument.owner.owner.operation
         name = function_name(function) if function.name == "func.func" else ""
         callers = [*self.uses.composites.get(name, ()), *self.uses.calls.get(name, ())]
-        is_read = name in self.functions and is_private(function) and name not in self.uses.others
-        return is_read and all(
+        is_called = name in self.functions and is_private(function) and name not in self.uses.others
+        return is_called and all(
             self.is_exact(caller.operands[argument.arg_number]) for caller in callers
         )
 
@@ -140,7 +140,12 @@ def _data(operation: IrOperation) -> list[int]:
     return data_operands(operation) if operation.name in DATA_MOVEMENT else []
 
 
-def _written(number: float) -> str:
-    """The nearest number of f32, as MLIR writes its bits."""
+def _nearest(number: float) -> Any:
+    """The nearest number of f32."""
     with np.errstate(over="ignore"):
-        return f"0x{np.float32(number).tobytes()[::-1].hex().upper()}"
+        return np.float32(number)
+
+
+def _bits(number: float) -> str:
+    """The bits of the nearest number of f32, as MLIR writes them."""
+    return f"0x{_nearest(number).tobytes()[::-1].hex().upper()}"
