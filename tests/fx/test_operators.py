@@ -43,7 +43,9 @@ def observers(x: torch.Tensor, rows: int, is_symmetric: bool) -> torch.Tensor:
     for number in (x, x.detach() * 3, x * 2):
         state = (low, high, scale, zero, 0.3, -8, 7, 0, rows > 1, is_symmetric)
         x = x + torch.fused_moving_avg_obs_fake_quant(number, on, on, *state)
-    return torch.cat([x.flatten(), low, high, scale, zero])
+    symmetric = torch.ops.quantized_decomposed.choose_qparams_symmetric.tensor
+    chosen = symmetric(x.detach(), -8, 7, 1e-5, torch.int8 if is_symmetric else torch.uint8)
+    return torch.cat([x.flatten(), low, high, scale, zero, *chosen])
 
 
 def pooled_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
