@@ -112,6 +112,16 @@ def choose_qparams(
     return scale.to(torch.float64).reshape(1), zero_point.to(torch.int64).reshape(1)
 
 
+def choose_qparams_symmetric(
+    input: Tensor, qmin: int, qmax: int, eps: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Choose the scale with which a tensor fits a range around zero, whose zero point is fixed."""
+    largest = torch.maximum(input.max(), -input.min()).clamp(min=0)
+    scale = (largest / ((qmax - qmin) / 2)).clamp(min=eps).to(torch.float64).reshape(1)
+    zero_point = 128 if dtype == torch.uint8 else 0
+    return scale, torch.full_like(scale, zero_point, dtype=torch.int64)
+
+
 def _integers(
     input: Tensor, inverse: Any, zero_point: Any, quant_min: int, quant_max: int, dtype: torch.dtype
 ) -> Tensor:
@@ -132,4 +142,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         operators.dequantize_per_tensor.tensor: dequantize_per_tensor_with_tensors,
         operators.dequantize_per_channel.default: dequantize_per_channel,
         operators.choose_qparams.tensor: choose_qparams,
+        operators.choose_qparams_symmetric.tensor: choose_qparams_symmetric,
     }

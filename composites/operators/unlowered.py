@@ -140,6 +140,21 @@ def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tenso
     return medians if keepdim else (medians[0].squeeze(dim), medians[1].squeeze(dim))
 
 
+def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """The number of values in each bin. Equal limits stand for the extremes of the values."""
+    values = self.reshape(-1)
+    low, high = values.new_full((), min), values.new_full((), max)
+    if min == max and values.numel():
+        low, high = values.min(), values.max()
+    is_point = low == high
+    low, high = torch.where(is_point, low - 1, low), torch.where(is_point, high + 1, high)
+    is_inside = (values >= low) & (values <= high)
+    rounding = None if self.is_floating_point() else "floor"
+    place = torch.div((values - low) * bins, high - low, rounding_mode=rounding)
+    place = torch.where(is_inside, place.clamp(max=bins - 1), 0).to(torch.int64)
+    return values.new_zeros(bins).scatter_add(0, place, is_inside.to(self.dtype))
+
+
 def randperm(
     n: int,
     *,
@@ -185,6 +200,40 @@ def conv_tbc_backward(
     return grad_input.permute(2, 0, 1), grad_weight.permute(2, 1, 0), grad_bias
 
 
+def grouped_mm(
+    self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: None = None, out_dtype: Any = None
+) -> Tensor:
+    """Products of groups of rows, of columns, or of the summed dimension. `offs` has the end of
+    each group. Products are computed for all rows and groups."""
+    if offs is None:
+        return torch.matmul(self, mat2)
+    if self.dim() == mat2.dim() == 2:
+        return torch.matmul(torch.where(_groups(offs, self.size(1)).unsqueeze(1), self, 0), mat2)
+    of_rows = self.dim() == 2
+    groups = _groups(offs, self.size(0) if of_rows else mat2.size(1)).unsqueeze(
+        -1 if of_rows else 1
+    )
+    return torch.where(groups, torch.matmul(self, mat2), 0).sum(0)
+
+
+def _groups(ends: Tensor, size: int) -> Tensor:
+    """For each group, which positions it has, from where the one before it ends."""
+    positions = torch.arange(size, device=ends.device)
+    starts = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])
+    return (starts.unsqueeze(1) <= positions) & (positions < ends.unsqueeze(1))
+
+
+def grouped_mm_backward(
+    input: Tensor, weight: Tensor, offs: Tensor, grad_output: Tensor
+) -> tuple[Tensor, Tensor]:
+    of_input = grouped_mm(grad_output, weight.transpose(1, 2), offs)
+    return of_input, grouped_mm(input.t(), grad_output, offs)
+
+
+OF_TRANSFORMERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {"grouped_mm_fallback": grouped_mm, "grouped_mm_fallback_backward": grouped_mm_backward}
+)
+"""Decompositions of the operators that transformers 5.23 defines, by name."""
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
     {
         aten.exp2.default: exp2,
@@ -200,6 +249,8 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten.masked_scatter.default: masked_scatter,
         aten.masked_scatter_backward.default: masked_scatter_backward,
         aten.median.dim: median,
+        aten.histc.default: histc,
+        aten._grouped_mm.default: grouped_mm,
         aten.randperm.default: randperm,
         aten.fake_quantize_per_tensor_affine_cachemask.default: per_tensor,
         aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: (

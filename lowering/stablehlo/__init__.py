@@ -102,6 +102,7 @@ from .passes.legalize_remainders import legalize_remainders as legalize_remainde
 from .passes.legalize_rounds import legalize_rounds as legalize_rounds
 from .passes.legalize_signs import legalize_signs as legalize_signs
 from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32 as multiply_bytes_as_f32
+from .passes.narrow_arithmetic import narrow_arithmetic as narrow_arithmetic
 from .passes.narrow_comparisons import narrow_comparisons as narrow_comparisons
 from .passes.narrow_scatter_indices import narrow_scatter_indices as narrow_scatter_indices
 from .passes.order_contractions import order_contractions as order_contractions
@@ -111,6 +112,7 @@ from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32 as reduce_bool
 from .passes.rename_decompositions import rename_decompositions as rename_decompositions
 from .passes.rename_module import rename_module as rename_module
 from .passes.share_decompositions import share_decompositions as share_decompositions
+from .passes.split_complex_numbers import split_complex_numbers as split_complex_numbers
 from .passes.strip_leftovers import strip_leftovers as strip_leftovers
 from .passes.to_custom_call import to_custom_call as to_custom_call
 from .passes.to_quantized_types import to_quantized_types as to_quantized_types

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from .bindings import building, defining_operation, ir
+from .bindings import attributes, building, defining_operation, ir
 from .ir_types import IrAttribute, IrOperation, IrType, IrValue
 
 
@@ -46,6 +46,14 @@ def replace_operation(
     types = [result.type for result in old.results]
     new = created(old, name, types, old.operands if operands is None else operands, attributes)
     replace_by(old, *new.results)
+
+
+def remade(before: IrOperation, operands: Sequence[IrValue], element: IrType) -> IrValue:
+    """The result of the same operation of other operands, whose result has this element type."""
+    kept = {name: value for name, value in attributes(before).items() if name != "xla_shape"}
+    return inserted(
+        before, before.name, resized(before.results[0].type, element=element), *operands, **kept
+    )
 
 
 def replace_by(old: IrOperation, *values: IrValue) -> None:

@@ -24,11 +24,13 @@ from .passes.legalize_remainders import legalize_remainders
 from .passes.legalize_rounds import legalize_rounds
 from .passes.legalize_signs import legalize_signs
 from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32
+from .passes.narrow_arithmetic import narrow_arithmetic
 from .passes.narrow_comparisons import narrow_comparisons
 from .passes.narrow_scatter_indices import narrow_scatter_indices
 from .passes.order_contractions import order_contractions
 from .passes.pad_dilated_inputs import pad_dilated_inputs
 from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
+from .passes.split_complex_numbers import split_complex_numbers
 from .passes.use_booleans import use_booleans
 from .passes.widen_byte_sums import widen_byte_sums
 from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
@@ -83,6 +85,8 @@ _FOR_LITERT: tuple[Pass, ...] = (
     reduce_booleans_as_i32,
     widen_unsigned_comparisons,
     narrow_comparisons,
+    narrow_arithmetic,
+    split_complex_numbers,
     expand_scatter_additions,
     flatten_scatter_indices,
     legalize_batch_groups,

@@ -210,3 +210,36 @@ func.func @main(%a0: tensor<2x1030xi8>, %a1: tensor<1030x3xi8>) -> tensor<2x3xi3
     : (tensor<2x1030xi8>, tensor<1030x3xi8>) -> tensor<2x3xi32>
   return %r : tensor<2x3xi32>
 }
+
+// CASE a rotation by complex numbers
+// where $W is %b
+// where $W is %n
+func.func @main(%a0: tensor<3x4x2xf32>, %a1: tensor<4xf32>) -> tensor<3x4x2xf32> {
+  %l = stablehlo.slice %a0 [0:3, 0:4, 0:1] : (tensor<3x4x2xf32>) -> tensor<3x4x1xf32>
+  %m = stablehlo.slice %a0 [0:3, 0:4, 1:2] : (tensor<3x4x2xf32>) -> tensor<3x4x1xf32>
+  %c = stablehlo.complex %l, %m : tensor<3x4x1xcomplex<f32>>
+  %z = stablehlo.reshape %c : (tensor<3x4x1xcomplex<f32>>) -> tensor<3x4xcomplex<f32>>
+  %cos = stablehlo.cosine %a1 : tensor<4xf32>
+  %sin = stablehlo.sine %a1 : tensor<4xf32>
+  %p = stablehlo.complex %cos, %sin : tensor<4xcomplex<f32>>
+  %b = stablehlo.broadcast_in_dim %p, dims = [1] : (tensor<4xcomplex<f32>>) -> tensor<3x4xcomplex<f32>>
+  %e = stablehlo.convert %a1 : (tensor<4xf32>) -> tensor<4xcomplex<f32>>
+  %n = stablehlo.broadcast_in_dim %e, dims = [1] : (tensor<4xcomplex<f32>>) -> tensor<3x4xcomplex<f32>>
+  %q = stablehlo.multiply %z, $W : tensor<3x4xcomplex<f32>>
+  %s = stablehlo.real %q : (tensor<3x4xcomplex<f32>>) -> tensor<3x4xf32>
+  %t = stablehlo.imag %q : (tensor<3x4xcomplex<f32>>) -> tensor<3x4xf32>
+  %u = stablehlo.reshape %s : (tensor<3x4xf32>) -> tensor<3x4x1xf32>
+  %v = stablehlo.reshape %t : (tensor<3x4xf32>) -> tensor<3x4x1xf32>
+  %r = stablehlo.concatenate %u, %v, dim = 2 : (tensor<3x4x1xf32>, tensor<3x4x1xf32>) -> tensor<3x4x2xf32>
+  return %r : tensor<3x4x2xf32>
+}
+
+// CASE an inverse in f64
+func.func @main(%a0: tensor<4xf32>) -> tensor<4xf32> {
+  %c = stablehlo.constant dense<1.0> : tensor<f64>
+  %w = stablehlo.convert %a0 : (tensor<4xf32>) -> tensor<4xf64>
+  %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f64>) -> tensor<4xf64>
+  %o = stablehlo.divide %b, %w : tensor<4xf64>
+  %r = stablehlo.convert %o : (tensor<4xf64>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}

@@ -104,7 +104,7 @@ def test_what_is_not_checked() -> None:
     native = stablehlo.Module.parse(WITH_LINES.read_text().replace("acme.square", "tfl.square"))
     constant = stablehlo.Module.parse("""
         func.func @main() -> tensor<f32> {
-          %0 = stablehlo.constant dense<2.0> : tensor<f64>
+          %0 = stablehlo.constant dense<0.1> : tensor<f64>
           %1 = stablehlo.multiply %0, %0 : tensor<f64>
           %2 = stablehlo.convert %1 : (tensor<f64>) -> tensor<f32>
           return %2 : tensor<f32>

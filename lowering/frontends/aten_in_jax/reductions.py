@@ -256,20 +256,3 @@ def _mode(dtypes: Any, /, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
     if keepdim:
         return jnp.expand_dims(value, dim), jnp.expand_dims(last, dim)
     return value, last
-
-
-@rule("aten::histc")
-def _histc(dtype: Any, /, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
-    """The number of values in each bin. Equal limits mean the extremes of the values."""
-    values = x.reshape(-1)
-    low, high = jnp.asarray(min, x.dtype), jnp.asarray(max, x.dtype)
-    if min == max and values.size:
-        low, high = values.min(), values.max()
-    is_point = low == high
-    low, high = jnp.where(is_point, low - 1, low), jnp.where(is_point, high + 1, high)
-    is_inside = (values >= low) & (values <= high)
-    scaled = (values - low) * bins
-    is_whole = jnp.issubdtype(x.dtype, jnp.integer)
-    index = scaled // (high - low) if is_whole else scaled / (high - low)
-    index = jnp.where(is_inside, jnp.minimum(index, bins - 1), 0).astype(jnp.int32)
-    return jnp.zeros(bins, dtype).at[index].add(is_inside.astype(dtype))

@@ -6,6 +6,7 @@ do this belong to a dispatch key that no tensor has. The key is below autograd, 
 those of the operator, and threads that record nothing never reach these kernels.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +17,7 @@ import torch
 
 from composites import torch_internals
 from composites.contexts import with_value
-from composites.operators.unlowered import DECOMPOSITIONS
+from composites.operators.unlowered import DECOMPOSITIONS, OF_TRANSFORMERS
 from composites.registry.operators import overload
 from composites.torch_internals import DispatchKeySet, DispatchState, pytree
 from lowering.frontends.autocast import autocast
@@ -44,8 +45,17 @@ _IN_PART = frozenset(
 )
 """Operators of which torch_xla lowers only some calls."""
 
-_NOT_RIGHT = frozenset(["aten::randperm", "aten::conv_tbc", "aten::conv_tbc_backward"])
-"""Operators whose lowering has no StableHLO, or returns wrong numbers (torch_xla 2.9.0)."""
+_TRANSFORMERS = "transformers"
+"""The namespace of operators of transformers."""
+
+_NOT_RIGHT = frozenset(
+    [
+        *("aten::randperm", "aten::conv_tbc", "aten::conv_tbc_backward", "aten::_grouped_mm"),
+        *(f"{_TRANSFORMERS}::{name}" for name in OF_TRANSFORMERS),
+    ]
+)
+"""Operators whose lowering has no StableHLO, or returns wrong numbers (torch_xla 2.9.0), or
+reads the values or the memory of tensors."""
 
 _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset())
 """The operators that this thread is decomposing."""
@@ -55,6 +65,8 @@ _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset
 def decomposed() -> Iterator[None]:
     """A context in which operators without a lowering are decomposed like in PyTorch."""
     _register()
+    if "transformers.integrations.moe" in sys.modules:
+        _register_of_transformers()
     with torch_internals.including_key(_KEY):
         yield
 
@@ -76,6 +88,18 @@ def _register() -> object:
         below = named.get(name) or _correcting(stock, lambda redispatch: redispatch)
         named[name] = _taking_scalars(below)
     return register_at_key(_KEY_NAME, named)
+
+
+@cache
+def _register_of_transformers() -> object:
+    """Register the kernels of operators that transformers defines when it is imported."""
+    top, operators = torch_internals.fresh_dispatch_state(), torch.ops.transformers
+    library = torch.library.Library(_TRANSFORMERS, "IMPL")
+    for name, decomposition in OF_TRANSFORMERS.items():
+        if hasattr(operators, name):
+            kernel = _decomposing(getattr(operators, name).default, decomposition, top)
+            library.impl(name, kernel, _KEY_NAME, with_keyset=True)
+    return library
 
 
 def _may_lack_lowering(qualified: str) -> bool:

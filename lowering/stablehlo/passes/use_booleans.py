@@ -19,6 +19,7 @@ from ..insertion import (
     erase_unread,
     inserted,
     integer_type,
+    remade,
     replace_by,
     resized,
 )
@@ -85,5 +86,4 @@ def _as_boolean(owner: IrOperation, booleans: dict[IrValue, IrValue]) -> IrValue
     if owner.name == "stablehlo.xor":  # LiteRT 2.3 has no xor of booleans
         unequal = attribute(owner, "#stablehlo<comparison_direction NE>")
         return inserted(owner, COMPARISON, type_, *operands, comparison_direction=unequal)
-    remaining = {name: value for name, value in attributes(owner).items() if name != "xla_shape"}
-    return inserted(owner, owner.name, type_, *operands, **remaining)
+    return remade(owner, operands, type_.element_type)
