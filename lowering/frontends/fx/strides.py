@@ -59,8 +59,18 @@ def as_strided_scatter(
         NoKernelError: see `as_strided`.
     """
     _check_order(self)
-    places = _places(self, size, stride, storage_offset)
-    return self.reshape(-1).scatter(0, places, src.reshape(-1)).reshape(self.shape)
+    return strided_write(self.reshape(-1), src, size, stride, storage_offset).reshape(self.shape)
+
+
+def strided_write(
+    flat: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None,
+) -> Tensor:
+    """Elements that lie in order, with those of a view by strides replaced."""
+    return flat.scatter(0, _places(flat, size, stride, storage_offset), src.reshape(-1))
 
 
 def _keeps_order(
