@@ -1,4 +1,5 @@
-"""Rules of `torch.nn.EmbeddingBag`: sums, means and maxima of rows of a table, and gradients."""
+"""Rules of `torch.nn.EmbeddingBag` while its entry is off: sums, means and maxima of rows, and
+gradients."""
 
 from typing import Any
 
@@ -13,18 +14,10 @@ _MEAN, _MAX = 1, 2
 
 @rule("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 def _embedding_bag(
-    dtypes: Any,
-    /,
-    weight: Any,
-    indices: Any,
-    offsets: Any,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Any = None,
-    include_last_offset: bool = False,
-    padding_idx: int = -1,
-) -> Any:
+    dtypes: Any, /, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False,
+    mode: int = 0, sparse: bool = False, per_sample_weights: Any = None,
+    include_last_offset: bool = False, padding_idx: int = -1,
+) -> Any:  # fmt: skip
     count, numbers = len(offsets) - include_last_offset, jnp.arange(len(indices))
     bags = jnp.searchsorted(offsets[:count], numbers, side="right") - 1
     is_counted = (indices != padding_idx)[:, None]
@@ -48,21 +41,10 @@ def _embedding_bag(
 
 @rule("aten::_embedding_bag_backward")
 def _embedding_bag_backward(
-    dtype: Any,
-    /,
-    grad: Any,
-    indices: Any,
-    offsets: Any,
-    bags: Any,
-    sizes: Any,
-    chosen: Any,
-    num_weights: int,
-    scale_grad_by_freq: bool,
-    mode: int,
-    sparse: bool,
-    per_sample_weights: Any,
+    dtype: Any, /, grad: Any, indices: Any, offsets: Any, bags: Any, sizes: Any, chosen: Any,
+    num_weights: int, scale_grad_by_freq: bool, mode: int, sparse: bool, per_sample_weights: Any,
     padding_idx: int = -1,
-) -> Any:
+) -> Any:  # fmt: skip
     if sparse:
         raise NoRuleError("aten::_embedding_bag_backward makes a sparse gradient")
     grad = grad.astype(opmath_dtype(dtype))
@@ -82,15 +64,8 @@ def _embedding_bag_backward(
 
 @rule("aten::_embedding_bag_per_sample_weights_backward")
 def _weights_backward(
-    dtype: Any,
-    /,
-    grad: Any,
-    weight: Any,
-    indices: Any,
-    offsets: Any,
-    bags: Any,
-    mode: int,
+    dtype: Any, /, grad: Any, weight: Any, indices: Any, offsets: Any, bags: Any, mode: int,
     padding_idx: int = -1,
-) -> Any:
+) -> Any:  # fmt: skip
     rows = jnp.take(weight, indices, 0, mode="clip")
     return jnp.where(indices != padding_idx, (grad[bags] * rows).sum(1), 0)
