@@ -714,16 +714,17 @@ def test_operators_without_a_rule_and_those_that_need_values_run_in_eager_pytorc
         (lambda x: torch.linalg.eig(x).eigenvalues.abs(), torch.eye(3) * 2, "linalg_eig"),
         (lambda x: torch.histogramdd(x, [3, 3]).hist, torch.rand(5, 2), ""),
         (lambda x: x.split(x.int().tolist())[1], torch.ones(2), "on data-dependent expression"),
+        (lambda x: x.nonzero() * 2, torch.eye(3), "(nonzero|data-dependent)"),
     )
+    captured = {f"capture_{kind}": True for kind in ("scalar_outputs", "dynamic_output_shape_ops")}
     for call, x, missing in calls:
         with (
             pytest.warns(CompositesWarning, match=f"runs in eager PyTorch.*{missing}"),
-            torch._dynamo.config.patch(capture_scalar_outputs=True),
+            torch._dynamo.config.patch(captured),
         ):
-            torch.testing.assert_close(compiled(call)(x), call(x))
-    call, x, _ = calls[0]
+            torch.testing.assert_close(compiled(call, dynamic=missing[:1] == "(")(x), call(x))
     with pytest.raises(Exception, match="linalg_eig has no rule in JAX"):
-        compiled(call, fullgraph=True)(x)
+        compiled(calls[0][0], fullgraph=True)(calls[0][1])
 
 
 def test_a_backward_of_compiled_autograd_runs_in_eager_pytorch() -> None:
