@@ -7,7 +7,7 @@ own generators; here the state is a tensor of the program.
 A traced tensor does not know how PyTorch's would lie in memory. The nodes of the graph do.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -117,7 +117,7 @@ class GraphReplay(torch.fx.Interpreter):
         return in_own_order(written.reshape(ordered.shape), order)
 
 
-_BY_STRIDES = {
+_BY_STRIDES: Mapping[Any, Callable[..., torch.Tensor | None]] = {
     torch.ops.aten.as_strided.default: GraphReplay._view,
     torch.ops.aten.as_strided_scatter.default: GraphReplay._write,
 }

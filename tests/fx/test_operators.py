@@ -14,6 +14,8 @@ from torchvision.ops import deform_conv2d, roi_align
 import composites
 from composites.element_types import NAME_OF_PYTORCH
 
+PLACES = torch.tensor([[0, 0, 2, 1, 5, 5]])
+
 
 def trained(x: torch.Tensor, make: Callable[[], torch.nn.Module]) -> torch.Tensor:
     torch.manual_seed(0)
@@ -95,9 +97,6 @@ def test_results_and_gradients_are_those_of_pytorch(function: Callable[..., Any]
         torch.testing.assert_close(
             torch.from_numpy(results[key].copy()), expected, rtol=1e-4, atol=1e-4
         )
-
-
-PLACES = torch.tensor([[0, 0, 2, 1, 5, 5]])
 
 
 def of_booleans(x: torch.Tensor, reduce: str) -> torch.Tensor:
