@@ -341,6 +341,27 @@ def made_on_cpu() -> AbstractContextManager[None]:
     return with_setting(api._only_lift_cpu_tensors, api._set_only_lift_cpu_tensors, True)
 
 
+def convolutions_of_cpu() -> AbstractContextManager[None]:
+    """A context in which results of convolutions of fake tensors lie in memory as on the CPU."""
+    api = torch._C
+
+    def on_cpu(x: Tensor) -> Tensor:
+        return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu")
+
+    def of_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            moved = pytree.tree_map_only(Tensor, on_cpu, (arguments, keywords))
+            return function(*moved[0], **moved[1])
+
+        return call
+
+    return with_attributes(
+        api,
+        _select_conv_backend=of_cpu(api._select_conv_backend),
+        _conv_determine_backend_memory_format=of_cpu(api._conv_determine_backend_memory_format),
+    )
+
+
 @contextmanager
 def without_checks_of_values() -> Iterator[None]:
     """A context in which `torch.distributions` and `torch._check_tensor_all` do not read tensors to

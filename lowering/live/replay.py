@@ -7,17 +7,18 @@ states of PyTorch's own generators; in a live program, the state is a tensor of 
 A traced tensor does not have the memory layout of PyTorch's tensor. The nodes of the graph have.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from composites.torch_internals import is_check_of_errors, is_token, storage_key
 from lowering import activation
+from lowering.frontends.errors import NoKernelError
 from lowering.frontends.fx import strides
 from lowering.frontends.protocols import RandomNumbers, Seed
 from lowering.live.numbers import MULTIPLY_ADD
-from lowering.live.strides import in_memory_order, memory_order
+from lowering.live.strides import Order, in_own_order, memory_order
 
 _KEEPING = torch.ops.higher_order.run_and_save_rng_state
 _DRAWING_AGAIN = torch.ops.higher_order.run_with_rng_state
@@ -36,23 +37,22 @@ class GraphReplay(torch.fx.Interpreter):
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         """See `torch.fx.Interpreter`."""
-        super().__init__(module)
+        super().__init__(module, garbage_collect_values=False)  # views are taken of them
         self.offsets: dict[int, int] = {}
         """The storage offsets of the inputs of which the graph takes views by strides, by position.
         The offsets of such views are relative to the beginning of the storage."""
 
     def run_node(self, n: torch.fx.Node) -> Any:
         """See `torch.fx.Interpreter`."""
-        if n.target is torch.ops.aten.as_strided.default:
+        by_strides = _BY_STRIDES.get(n.target)
+        if by_strides is not None:
             arguments, named = self.fetch_args_kwargs_from_env(n)
-            described = n.all_input_nodes[0].meta["val"]
-            for position, node in enumerate(self.graph.find_nodes(op="placeholder")):
-                value = node.meta.get("val")
-                if isinstance(value, torch.Tensor) and storage_key(value) == storage_key(described):
-                    self.offsets[position] = int(value.storage_offset())
-            view = _view_by_strides(described, *arguments, **named)
-            if view is not None:
-                return view
+            made = by_strides(self, n.all_input_nodes[0], *arguments, **named)
+            if made is not None:
+                return made
+            raise NoKernelError(
+                f"{n.target} takes elements of memory that no tensor of the graph has in order"
+            )
         return super().run_node(n)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -72,27 +72,80 @@ class GraphReplay(torch.fx.Interpreter):
             return args[0] * args[1] + args[2]
         return super().call_function(target, args, kwargs)
 
-
-def _view_by_strides(
-    described: torch.Tensor,
-    x: torch.Tensor,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int | None = None,
-) -> torch.Tensor | None:
-    """See `aten::as_strided`. None if the view has elements outside of the tensor.
-
-    Args:
-        described: a fake tensor with the memory layout that `x` has in eager PyTorch.
-    """
-    order = memory_order(described)
-    if order is None and not described.is_contiguous():
+    def _view(
+        self,
+        node: torch.fx.Node,
+        x: torch.Tensor,
+        size: Sequence[int],
+        stride: Sequence[int],
+        storage_offset: int | None = None,
+    ) -> torch.Tensor | None:
+        """See `aten::as_strided`. The elements are those of `x`, or of a tensor that it is a view
+        of. None where there is no such tensor."""
+        viewed = node.meta["val"]
+        for position, placeholder in enumerate(self.graph.find_nodes(op="placeholder")):
+            if _shares_memory(placeholder, viewed):
+                self.offsets[position] = int(placeholder.meta["val"].storage_offset())
+        start = viewed.storage_offset() if storage_offset is None else storage_offset
+        for base in (node, *self.env):
+            order = _dense_order(base.meta.get("val"))
+            if order is None or not _shares_memory(base, viewed):
+                continue
+            first = start - int(base.meta["val"].storage_offset())
+            flat = self.env[base].permute(order).reshape(-1)
+            if _is_inside(flat, size, stride, first):
+                return strides.strided_view(flat, size, stride, first)
         return None
-    first = 0 if storage_offset is None else storage_offset - int(described.storage_offset())
+
+    def _write(
+        self,
+        node: torch.fx.Node,
+        x: torch.Tensor,
+        src: torch.Tensor,
+        size: Sequence[int],
+        stride: Sequence[int],
+        storage_offset: int | None = None,
+    ) -> torch.Tensor | None:
+        """See `aten::as_strided_scatter`."""
+        order, first = _dense_order(node.meta["val"]), 0
+        if storage_offset is not None:
+            first = storage_offset - int(node.meta["val"].storage_offset())
+        if order is None or not _is_inside(x, size, stride, first):
+            return None
+        ordered = x.permute(order)
+        written = strides.strided_write(ordered.reshape(-1), src, size, stride, first)
+        return in_own_order(written.reshape(ordered.shape), order)
+
+
+_BY_STRIDES: Mapping[Any, Callable[..., torch.Tensor | None]] = {
+    torch.ops.aten.as_strided.default: GraphReplay._view,
+    torch.ops.aten.as_strided_scatter.default: GraphReplay._write,
+}
+
+
+def _dense_order(described: Any) -> Order:
+    """The order of the dimensions in memory; None if they have gaps."""
+    if not isinstance(described, torch.Tensor):
+        return None
+    is_contiguous = described.is_contiguous()
+    return tuple(range(described.dim())) if is_contiguous else memory_order(described)
+
+
+def _shares_memory(node: torch.fx.Node, other: torch.Tensor) -> bool:
+    """Return whether a node is a tensor in the same memory, of which elements are read alike."""
+    value = node.meta.get("val")
+    return (
+        isinstance(value, torch.Tensor)
+        and storage_key(value) == storage_key(other)
+        and (value.dtype, value.is_conj(), value.is_neg())
+        == (other.dtype, other.is_conj(), other.is_neg())
+    )
+
+
+def _is_inside(x: torch.Tensor, size: Sequence[int], stride: Sequence[int], first: int) -> bool:
+    """Return whether a view by strides has only elements of a tensor without gaps."""
     last = first + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
-    if not 0 <= first <= last < x.numel():
-        return None
-    return strides.strided_view(in_memory_order(x, order).reshape(-1), size, stride, first)
+    return 0 in size or 0 <= first <= last < x.numel()
 
 
 def _random_numbers() -> RandomNumbers:

@@ -72,6 +72,7 @@ def _move(part: torch.fx.GraphModule, device_type: str, is_outermost: bool) -> N
         return device() if is_device else value
 
     for node in list(part.graph.nodes):
+        node.meta.pop("unbacked_bindings", None)  # symbols of Dynamo's trace, which may be over
         node.args, node.kwargs = pytree.tree_map_only(
             torch.device, moved, (tuple(node.args), dict(node.kwargs))
         )

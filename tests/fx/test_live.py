@@ -130,11 +130,19 @@ def with_strides(x: Tensor) -> tuple[Tensor, ...]:
     return moved, x.t() * 2, moved[:, 1:] + 1, moved.contiguous(), x[1:]
 
 
-@pytest.mark.parametrize("function", [in_place, with_numbers, with_types, with_strides])
+def by_strides(x: Tensor) -> tuple[Tensor, ...]:
+    image = F.conv2d(x.view(1, 3, 2, 2).permute(0, 3, 1, 2), x.view(6, 2, 1, 1))
+    view = (y := x.t() * 2).as_strided((2, 3), (3, 1))
+    y.as_strided((2, 2), (1, 3)).mul_(7)
+    return image, image.as_strided((2, 3), (1, 2)), y[1:].as_strided((4,), (2,)), view.mT, y
+
+
+@pytest.mark.parametrize("function", [in_place, with_numbers, with_types, with_strides, by_strides])
 def test_functions(function: Callable[[Tensor], Any]) -> None:
     x, y = (torch.linspace(-2, 2, 12).reshape(3, 4) for _ in range(2))
     result, expected = compiled(function, fullgraph=True)(x), function(y)
-    torch.testing.assert_close(result, expected, check_stride=function is with_strides)
+    has_strides = function in (with_strides, by_strides)
+    torch.testing.assert_close(result, expected, check_stride=has_strides)
     torch.testing.assert_close(x, y)
 
 
@@ -311,18 +319,6 @@ def test_strides_of_sizes_of_one(x: Tensor) -> None:
     torch.testing.assert_close(result, F.silu(x).unsqueeze(0))
     (gradient,) = torch.autograd.grad(result.sum(), leaf)
     assert gradient.shape == x.shape
-
-
-@pytest.mark.parametrize("is_inside", [True, False])
-def test_views_by_strides_of_an_input(is_inside: bool) -> None:
-    x = torch.arange(6.0).reshape(2, 3).t() if is_inside else torch.arange(12.0)[2:]
-
-    def call(x: Tensor) -> Tensor:
-        return x.as_strided((2, 2), (3, 1), 1 if is_inside else 0) + 1
-
-    eager = pytest.warns(composites.errors.CompositesWarning, match="runs in eager PyTorch")
-    with nullcontext() if is_inside else eager:
-        torch.testing.assert_close(compiled(call)(x), call(x))
 
 
 def test_a_backward_without_a_rule() -> None:
@@ -719,16 +715,17 @@ def test_operators_without_a_rule_and_those_that_need_values_run_in_eager_pytorc
         (lambda x: torch.linalg.eig(x).eigenvalues.abs(), torch.eye(3) * 2, "linalg_eig"),
         (lambda x: torch.histogramdd(x, [3, 3]).hist, torch.rand(5, 2), ""),
         (lambda x: x.split(x.int().tolist())[1], torch.ones(2), "on data-dependent expression"),
+        (lambda x: x.nonzero() * 2, torch.eye(3), "(nonzero|data-dependent)"),
     )
+    captured = {f"capture_{kind}": True for kind in ("scalar_outputs", "dynamic_output_shape_ops")}
     for call, x, missing in calls:
         with (
             pytest.warns(CompositesWarning, match=f"runs in eager PyTorch.*{missing}"),
-            torch._dynamo.config.patch(capture_scalar_outputs=True),
+            torch._dynamo.config.patch(captured),
         ):
-            torch.testing.assert_close(compiled(call)(x), call(x))
-    call, x, _ = calls[0]
+            torch.testing.assert_close(compiled(call, dynamic=missing[:1] == "(")(x), call(x))
     with pytest.raises(Exception, match="linalg_eig has no rule in JAX"):
-        compiled(call, fullgraph=True)(x)
+        compiled(calls[0][0], fullgraph=True)(calls[0][1])
 
 
 def test_a_backward_of_compiled_autograd_runs_in_eager_pytorch() -> None:
@@ -863,6 +860,8 @@ def test_a_backward_that_runs_twice(tmp_path: Path) -> None:
 
 def test_the_memory_of_an_input_with_a_view_by_strides() -> None:
     run, x = compiled(lambda x: x.as_strided((2,), (1,), 4) + 0), torch.arange(12.0)
+    with pytest.warns(composites.errors.CompositesWarning, match="runs in eager PyTorch"):
+        assert compiled(lambda x: x.as_strided((2,), (1,), 4))(x[6:]).tolist() == [4, 5]
     torch.testing.assert_close(run(x[2:10]), x[4:6])
     with pytest.raises(Exception, match="compiled for the storage offset 2"):
         run(x[:8])

@@ -14,6 +14,8 @@ from torchvision.ops import deform_conv2d, roi_align
 import composites
 from composites.element_types import NAME_OF_PYTORCH
 
+PLACES = torch.tensor([[0, 0, 2, 1, 5, 5]])
+
 
 def trained(x: torch.Tensor, make: Callable[[], torch.nn.Module]) -> torch.Tensor:
     torch.manual_seed(0)
@@ -82,6 +84,8 @@ def pooled_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
         lambda x: torch.distributions.StudentT(x.abs() + 1).log_prob(x),
         lambda x: (torch._check_tensor_all(x == x), x * 2)[1],
         lambda x: x * torch.hamming_window(6, device=x.device) + torch.fft.rfftfreq(10),
+        *[lambda x, m=m: F.embedding_bag(PLACES.view(3, 2), x.mT, mode=m) for m in ("mean", "max")],
+        lambda x: F.embedding_bag(PLACES, x.mT, None, None, 2, True, "sum", False, x[:1], False, 5),
     ],
 )
 def test_results_and_gradients_are_those_of_pytorch(function: Callable[..., Any]) -> None:
@@ -92,11 +96,8 @@ def test_results_and_gradients_are_those_of_pytorch(function: Callable[..., Any]
     loss = module()
     loss.backward()
     for key, expected in (("loss", loss.detach()), ("grad:weight", module.weight.grad)):
-        found = torch.from_numpy(results[key].copy())
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-
-
-PLACES = torch.tensor([[0, 0, 2, 1, 5, 5]])
+        actual = torch.from_numpy(results[key].copy())
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 def booleans(x: torch.Tensor, reduce: str) -> torch.Tensor:
@@ -155,7 +156,7 @@ def masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: (x * 900).int() >> torch.arange(6, device=x.device).mul(9),
         lambda x: torch._int_mm((x.abs() * 30).to(torch.uint8) >> 2, x.mT.to(torch.int8)),
         lambda x: torch.bitwise_right_shift(torch.bitwise_left_shift(i := x.int(), 3), i.abs()),
-        lambda x: x.bfloat16() ** 5,
+        lambda x: x.bfloat16() ** 5 + x.int() ** x.sort(1)[1].sub(3).int(),
         lambda x: torch.view_as_real(x.to(torch.complex64) ** (0.5 + 1j)),
         lambda x: (i := x[:, :4].int()).addbmm(i[None] * 3, i[None] * 5, beta=2, alpha=3),
         lambda x: torch.cat([torch.sign(x * torch.nan), torch.sgn(x * torch.nan)]),

@@ -14,6 +14,7 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
     detection,
     distances,
     elementwise,
+    embedding_bags,
     factorizations,
     fourier,
     indexing,

@@ -96,7 +96,16 @@ for _name, _both in _COMPARED.items():
 rule("prims::remainder")(_in_type(jnp.remainder))
 rule("prims::shift_left")(_in_type(jnp.left_shift))
 rule("prims::shift_right_arithmetic")(_in_type(jnp.right_shift))
-rule("aten::pow.Tensor_Tensor", "aten::pow.Scalar")(_in_type(jnp.power))
+
+
+def _power(a: Any, b: Any) -> Any:
+    power = jnp.power(a, b)
+    if not _is_integer(power.dtype):
+        return power
+    return jnp.where((b < 0) & (a != 1) & (a + 1 != 0), 0, power)  # a fraction, rounded to zero
+
+
+rule("aten::pow.Tensor_Tensor", "aten::pow.Scalar")(_in_type(_power))
 rule_without_dtype(jnp.logical_and, "aten::logical_and")
 rule_without_dtype(jnp.logical_or, "aten::logical_or")
 rule_without_dtype(jnp.logical_xor, "aten::logical_xor")

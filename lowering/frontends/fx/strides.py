@@ -59,8 +59,18 @@ def as_strided_scatter(
         NoKernelError: see `as_strided`.
     """
     _check_order(self)
-    indices = _view_indices(self, size, stride, storage_offset)
-    return self.reshape(-1).scatter(0, indices, src.reshape(-1)).reshape(self.shape)
+    return strided_write(self.reshape(-1), src, size, stride, storage_offset).reshape(self.shape)
+
+
+def strided_write(
+    flat: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None,
+) -> Tensor:
+    """Elements that lie in order, with those of a view by strides replaced."""
+    return flat.scatter(0, _view_indices(flat, size, stride, storage_offset), src.reshape(-1))
 
 
 def _keeps_order(
