@@ -69,7 +69,7 @@ class _Values:
 
     def narrowed(self, value: IrValue) -> IrValue | None:
         """The value rounded to f32, computed where the value is; None if it is not computed by a
-        known operation."""
+        supported operation."""
         if value not in self.narrow:
             made = self._made(value)
             if made is None:
@@ -90,13 +90,17 @@ class _Values:
         if owner.name == "stablehlo.constant":
             number, type_ = splat_number(value), resized(value.type, element=f32)
             return None if number is None else constant(owner, type_, _bits(number))
-        places = _data(owner)
-        if not places or (owner.name in _ROUNDED and not all(map(self.is_exact, owner.operands))):
+        positions = _data(owner)
+        if not positions or (
+            owner.name in _ROUNDED and not all(map(self.is_exact, owner.operands))
+        ):
             return None
         operands = [*owner.operands]
-        for place in places:
-            narrow = self.narrowed(operands[place])
-            operands[place] = converted(owner, operands[place], f32) if narrow is None else narrow
+        for position in positions:
+            narrow = self.narrowed(operands[position])
+            operands[position] = (
+                converted(owner, operands[position], f32) if narrow is None else narrow
+            )
         return remade(owner, operands, f32)
 
     def is_exact(self, value: IrValue) -> bool:
@@ -119,8 +123,10 @@ class _Values:
             block = body(self.functions[target(owner)])
             result = [*owner.results].index(value)
             return block is not None and self.is_exact([*block.operations][-1].operands[result])
-        places = () if owner.name in _ROUNDED else _data(owner)
-        return bool(places) and all(self.is_exact(owner.operands[place]) for place in places)
+        positions = () if owner.name in _ROUNDED else _data(owner)
+        return bool(positions) and all(
+            self.is_exact(owner.operands[position]) for position in positions
+        )
 
     def _is_exact_argument(self, argument: IrValue) -> bool:
         """Return whether an argument of a private function has only numbers of f32 in each call."""
@@ -134,7 +140,7 @@ class _Values:
 
 
 def _data(operation: IrOperation) -> list[int]:
-    """The positions of the operands that a known operation computes with, or moves."""
+    """The positions of the operands that a supported operation computes with, or moves."""
     if operation.name in (*_ROUNDED, *_CHOSEN):
         return [*range(len(operation.operands))]
     return data_operands(operation) if operation.name in DATA_MOVEMENT else []

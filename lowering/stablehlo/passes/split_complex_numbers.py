@@ -49,9 +49,11 @@ def _is_made_of_real(operation: IrOperation) -> bool:
     return operation.name == CONVERT and not _is_complex(operation.operands[0])
 
 
-def _parts(reader: IrOperation, place: int, parts: dict[IrValue, list[IrValue]]) -> list[IrValue]:
+def _parts(
+    reader: IrOperation, position: int, parts: dict[IrValue, list[IrValue]]
+) -> list[IrValue]:
     """The real and the imaginary part of an operand; the operand twice if it is not complex."""
-    value = reader.operands[place]
+    value = reader.operands[position]
     if not _is_complex(value):
         return [value, value]
     if value in parts:
@@ -67,10 +69,10 @@ def _split(operation: IrOperation, pairs: Sequence[Sequence[IrValue]]) -> list[I
     if operation.name == _MULTIPLY:
         (a, b), (c, d) = pairs
 
-        def of_two(name: str, left: IrValue, right: IrValue) -> IrValue:
+        def combine(name: str, left: IrValue, right: IrValue) -> IrValue:
             return inserted(operation, name, a.type, left, right)
 
-        ac, bd, ad, bc = (of_two(_MULTIPLY, *pair) for pair in ((a, c), (b, d), (a, d), (b, c)))
-        return [of_two(_SUBTRACT, ac, bd), of_two(_ADD, ad, bc)]
+        ac, bd, ad, bc = (combine(_MULTIPLY, *pair) for pair in ((a, c), (b, d), (a, d), (b, c)))
+        return [combine(_SUBTRACT, ac, bd), combine(_ADD, ad, bc)]
     element = operation.results[0].type.element_type.element_type
     return [remade(operation, operands, element) for operands in zip(*pairs, strict=True)]
