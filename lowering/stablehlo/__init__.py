@@ -89,6 +89,7 @@ from .passes.flatten_scatter_indices import flatten_scatter_indices as flatten_s
 from .passes.fold_data_movement import fold_data_movement as fold_data_movement
 from .passes.fold_transposes import fold_transposes as fold_transposes
 from .passes.from_quantized_types import from_quantized_types as from_quantized_types
+from .passes.inline_f64_composites import inline_f64_composites as inline_f64_composites
 from .passes.join_inputs import Linear as Linear
 from .passes.join_inputs import join_inputs as join_inputs
 from .passes.legalize_batch_groups import legalize_batch_groups as legalize_batch_groups

@@ -16,6 +16,7 @@ from .passes.expand_select_and_scatter import expand_select_and_scatter
 from .passes.expand_sorts import expand_sorts
 from .passes.expand_triangular_solves import expand_triangular_solves
 from .passes.flatten_scatter_indices import flatten_scatter_indices
+from .passes.inline_f64_composites import inline_f64_composites
 from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_divisions import legalize_divisions
@@ -70,6 +71,7 @@ _FOR_ALL: tuple[Pass, ...] = (
     widen_byte_sums,
 )
 _FOR_IREE: tuple[Pass, ...] = (
+    inline_f64_composites,
     flatten_scatter_indices,
     narrow_scatter_indices,
     compute_splats_as_scalars,

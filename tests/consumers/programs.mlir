@@ -243,3 +243,35 @@ func.func @main(%a0: tensor<4xf32>) -> tensor<4xf32> {
   %r = stablehlo.convert %o : (tensor<4xf64>) -> tensor<4xf32>
   return %r : tensor<4xf32>
 }
+
+// CASE a scale that one composite chooses and two others read
+func.func @main(%a0: tensor<4xf32>) -> tensor<4xf32> {
+  %s:2 = stablehlo.composite "acme.choose" %a0 {decomposition = @choose}
+    : (tensor<4xf32>) -> (tensor<1xf64>, tensor<1xi64>)
+  %r = stablehlo.composite "acme.scale" %a0, %s#0, %s#1 {decomposition = @scale}
+    : (tensor<4xf32>, tensor<1xf64>, tensor<1xi64>) -> tensor<4xf32>
+  %t = stablehlo.composite "acme.scale" %r, %s#0, %s#1 {decomposition = @scale}
+    : (tensor<4xf32>, tensor<1xf64>, tensor<1xi64>) -> tensor<4xf32>
+  return %t : tensor<4xf32>
+}
+func.func private @choose(%x: tensor<4xf32>) -> (tensor<1xf64>, tensor<1xi64>) {
+  %0 = stablehlo.slice %x [0:1] : (tensor<4xf32>) -> tensor<1xf32>
+  %1 = stablehlo.reshape %0 : (tensor<1xf32>) -> tensor<f32>
+  %2 = stablehlo.convert %1 : (tensor<f32>) -> tensor<f64>
+  %3 = stablehlo.reshape %2 : (tensor<f64>) -> tensor<1xf64>
+  %4 = stablehlo.convert %1 : (tensor<f32>) -> tensor<i64>
+  %5 = stablehlo.reshape %4 : (tensor<i64>) -> tensor<1xi64>
+  return %3, %5 : tensor<1xf64>, tensor<1xi64>
+}
+func.func private @scale(%x: tensor<4xf32>, %s: tensor<1xf64>, %z: tensor<1xi64>) -> tensor<4xf32> {
+  %c = stablehlo.constant dense<1.0> : tensor<f64>
+  %0 = stablehlo.reshape %s : (tensor<1xf64>) -> tensor<f64>
+  %1 = stablehlo.divide %c, %0 : tensor<f64>
+  %2 = stablehlo.convert %1 : (tensor<f64>) -> tensor<f32>
+  %3 = stablehlo.reshape %z : (tensor<1xi64>) -> tensor<i64>
+  %4 = stablehlo.convert %3 : (tensor<i64>) -> tensor<f32>
+  %5 = stablehlo.add %2, %4 : tensor<f32>
+  %6 = stablehlo.broadcast_in_dim %5, dims = [] : (tensor<f32>) -> tensor<4xf32>
+  %7 = stablehlo.multiply %x, %6 : tensor<4xf32>
+  return %7 : tensor<4xf32>
+}

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ..bindings import find_operations
 from ..data_movement import CONVERT, DATA_MOVEMENT, element_type
 from ..in_place import in_place, is_sharded
-from ..insertion import erase_unread, inserted, remade, replace_by, resized
+from ..insertion import constant, converted, erase_unread, inserted, remade, replace_by, resized
 from ..ir_types import IrModule, IrOperation, IrValue
 
 _COMPLEX, _REAL, _IMAGINARY = "stablehlo.complex", "stablehlo.real", "stablehlo.imag"
@@ -33,20 +33,17 @@ def split_complex_numbers(module: IrModule) -> None:
             pair = parts.get(operation.operands[0])
             if pair is not None:
                 replace_by(operation, pair[operation.name == _IMAGINARY])
-        elif _is_complex(operation.results[0]) and not _is_made_of_real(operation):
+        elif _is_complex(operation.results[0]):
             pairs = [_parts(operation, n, parts) for n in range(len(operation.operands))]
-            parts[operation.results[0]] = _split(operation, pairs)
+            split = _split(operation, pairs)
+            if split:
+                parts[operation.results[0]] = split
     unread = [*parts, *(part for pair in parts.values() for part in pair)]
     erase_unread(unread, (*_SPLIT, _REAL, _IMAGINARY))
 
 
 def _is_complex(value: IrValue) -> bool:
     return element_type(value).startswith("complex")
-
-
-def _is_made_of_real(operation: IrOperation) -> bool:
-    """Return whether an operation converts real numbers, which LiteRT takes."""
-    return operation.name == CONVERT and not _is_complex(operation.operands[0])
 
 
 def _parts(
@@ -63,9 +60,16 @@ def _parts(
 
 
 def _split(operation: IrOperation, pairs: Sequence[Sequence[IrValue]]) -> list[IrValue]:
-    """The real and the imaginary part of a result, from those of the operands."""
+    """The real and the imaginary part of a result, from those of the operands; empty for real
+    numbers of dynamic shape that are converted."""
     if operation.name == _COMPLEX:
         return [*operation.operands]
+    element = operation.results[0].type.element_type.element_type
+    if operation.name == CONVERT and not _is_complex(operation.operands[0]):
+        if not operation.results[0].type.has_static_shape:
+            return []
+        real = converted(operation, operation.operands[0], element)
+        return [real, constant(operation, real.type, "0.0")]
     if operation.name == _MULTIPLY:
         (a, b), (c, d) = pairs
 
@@ -74,5 +78,4 @@ def _split(operation: IrOperation, pairs: Sequence[Sequence[IrValue]]) -> list[I
 
         ac, bd, ad, bc = (combine(_MULTIPLY, *pair) for pair in ((a, c), (b, d), (a, d), (b, c)))
         return [combine(_SUBTRACT, ac, bd), combine(_ADD, ad, bc)]
-    element = operation.results[0].type.element_type.element_type
     return [remade(operation, operands, element) for operands in zip(*pairs, strict=True)]

@@ -48,3 +48,11 @@ func.func @main(%x: tensor<4xf32>, %z: tensor<4xcomplex<f32>>) -> tensor<4xcompl
   %r = stablehlo.$R : tensor<4xcomplex<f32>>
   return %r : tensor<4xcomplex<f32>>
 }
+
+// CASE real numbers of dynamic shape
+// stays
+func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %c = stablehlo.convert %x : (tensor<?xf32>) -> tensor<?xcomplex<f32>>
+  %r = stablehlo.imag %c : (tensor<?xcomplex<f32>>) -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}
