@@ -42,8 +42,10 @@ def to_torch(array: Any, order: Order) -> torch.Tensor:
     tensor = tensor_from_dlpack(array_to_dlpack(array))
     if order is None:
         return tensor
-    with below_autograd():  # autograd must not see a view
-        return in_own_order(tensor, order)
+    with below_autograd():
+        ordered = in_own_order(tensor, order)
+        # AOTAutograd would save a copy of a view, without the array.
+        return tensor.as_strided_(ordered.shape, ordered.stride())
 
 
 _ARRAY = "_composites_array"
