@@ -244,6 +244,61 @@ def _searchsorted(
     return jax.vmap(lambda s, v: jnp.searchsorted(s, v, side))(*rows).reshape(x.shape)
 
 
+def _rows_of_segments(rows: int, lengths: Any, offsets: Any) -> tuple[tuple[Any, ...], Any]:
+    """The index of the segment of each row, and the number of rows in each segment."""
+    if offsets is None:
+        widths = [(0, 0)] * (lengths.ndim - 1) + [(1, 0)]
+        offsets = jnp.pad(jnp.cumsum(lengths, -1), widths)
+    row = jnp.broadcast_to(jnp.arange(rows), (*offsets.shape[:-1], rows))
+    segment = _searchsorted(jnp.int64, offsets, row, right=True) - 1
+    return (*jnp.indices(segment.shape)[:-1], segment), jnp.diff(offsets)
+
+
+@rule("aten::segment_reduce")
+def _segment_reduce(
+    dtype: Any, /, x: Any, reduce: str, *, lengths: Any = None, offsets: Any = None, axis: int = 0,
+    initial: Any = None, **_: Any,
+) -> Any:  # fmt: skip
+    segments, counts = _rows_of_segments(x.shape[axis], lengths, offsets)
+    kind = {"mean": "sum", "max": "amax", "min": "amin"}.get(reduce, reduce)
+    first = _neutral(kind, dtype) if initial is None else as_type(initial, dtype)
+    reduced = _REDUCING[kind](jnp.full(counts.shape + x.shape[axis + 1 :], first).at[segments], x)
+    if reduce != "mean":
+        return reduced
+    counts = counts if initial is None else jnp.maximum(counts, 1)
+    return reduced / lax.expand_dims(counts, range(counts.ndim, x.ndim)).astype(dtype)
+
+
+@rule("aten::_segment_reduce_backward")
+def _segment_reduce_backward(
+    dtype: Any, /, gradient: Any, result: Any, x: Any, reduce: str, *, lengths: Any = None,
+    offsets: Any = None, axis: int = 0, initial: Any = None,
+) -> Any:  # fmt: skip
+    segments, counts = _rows_of_segments(x.shape[axis], lengths, offsets)
+    gradient, result = gradient[segments], result[segments]
+    if reduce == "sum":
+        return gradient
+    if reduce == "mean":
+        counts = counts[segments]
+        return gradient / lax.expand_dims(counts, range(counts.ndim, x.ndim)).astype(dtype)
+    blank = jnp.zeros(counts.shape + x.shape[axis + 1 :], dtype)
+    # Equal maxima share a positive gradient; PyTorch gives a negative one to each of them.
+    # Zeros and NaN, which cannot be divided by, get the product of the other factors.
+    chosen = jnp.isnan(x) | (x == (0 if reduce == "prod" else result))
+    number = blank.at[segments].add(chosen.astype(dtype))[segments]
+    if reduce != "prod":
+        return jnp.where(chosen, gradient / jnp.where(gradient > 0, number, 1), 0)
+    factors = (blank + (1 if initial is None else initial)).at[segments]
+    others = factors.multiply(jnp.where(chosen, 1, x))[segments]
+    others = jnp.where(chosen & (number == 1), others, result)
+    return gradient * others / jnp.where(chosen, 1, x)
+
+
+@rule("aten::repeat_interleave.Tensor")
+def _repeat_interleave(dtype: Any, /, repeats: Any, *, output_size: int) -> Any:
+    return jnp.repeat(jnp.arange(repeats.size), repeats, total_repeat_length=output_size)
+
+
 @rule("aten::nonzero_static")
 def _nonzero_static(dtype: Any, /, x: Any, *, size: int, fill_value: int = -1) -> Any:
     if not x.ndim:

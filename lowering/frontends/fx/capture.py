@@ -431,7 +431,8 @@ def stock(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
     if function is not None:
         return function(*arguments, **keywords)
     plain = _without_copy(func)
-    if not has_rule(plain):
+    repeats = plain is torch.ops.aten.repeat_interleave.Tensor
+    if not has_rule(plain) or (repeats and keywords.get("output_size") is None):
         return _decomposed(plain, arguments, keywords)
     return _recorded(plain, arguments, keywords)
 
