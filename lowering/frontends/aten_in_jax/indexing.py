@@ -283,7 +283,7 @@ def _segment_reduce_backward(
         return gradient / lax.expand_dims(counts, range(counts.ndim, x.ndim)).astype(dtype)
     blank = jnp.zeros(counts.shape + x.shape[axis + 1 :], dtype)
     # Equal maxima share a positive gradient; PyTorch gives a negative one to each of them.
-    # Zeros and NaN, which are no divisors, get the product of the other factors.
+    # Zeros and NaN, which cannot be divided by, get the product of the other factors.
     chosen = jnp.isnan(x) | (x == (0 if reduce == "prod" else result))
     number = blank.at[segments].add(chosen.astype(dtype))[segments]
     if reduce != "prod":
