@@ -155,16 +155,28 @@ def register_at_key(
     """Register kernels of aten operators, by name, for a dispatch key that no tensor has, for as
     long as the result is kept. Kernels take the dispatch keys as their first argument. Other
     operators fall through to the keys below."""
-    rest, operators = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+    rest = torch.library.Library("_", "IMPL")
     try:
         rest.fallback(torch.library.fallthrough_kernel, dispatch_key)
-        for name, kernel in kernels.items():
-            operators.impl(name, kernel, dispatch_key, with_keyset=True)
+        return rest, register_in_namespace("aten", dispatch_key, kernels)
     except BaseException:  # so that they can be registered again
-        torch_internals.remove_library(operators)
         torch_internals.remove_library(rest)
         raise
-    return rest, operators
+
+
+def register_in_namespace(
+    namespace: str, dispatch_key: str, kernels: Mapping[str, Kernel]
+) -> torch.library.Library:
+    """Register kernels of the operators of a namespace, by name, for as long as the result is kept.
+    Kernels take the dispatch keys as their first argument."""
+    library = torch.library.Library(namespace, "IMPL")
+    try:
+        for name, kernel in kernels.items():
+            library.impl(name, kernel, dispatch_key, with_keyset=True)
+    except BaseException:
+        torch_internals.remove_library(library)
+        raise
+    return library
 
 
 _BYSTANDERS = ("rich.live", "tqdm._monitor")

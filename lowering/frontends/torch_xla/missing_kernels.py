@@ -23,7 +23,7 @@ from composites.torch_internals import DispatchKeySet, DispatchState, pytree
 from lowering.frontends.autocast import autocast
 from lowering.frontends.errors import NoKernelError, ValueReadError
 from lowering.frontends.protocols import Kernel
-from lowering.frontends.registration import register_at_key
+from lowering.frontends.registration import register_at_key, register_in_namespace
 from lowering.frontends.torch_xla import DISPATCH_KEY
 from lowering.frontends.torch_xla.corrected_calls import WITH_DIMENSION, Redispatch, corrections
 from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
@@ -94,12 +94,12 @@ def _register() -> object:
 def _register_of_transformers() -> object:
     """Register the kernels of operators that transformers defines when it is imported."""
     top, operators = torch_internals.fresh_dispatch_state(), torch.ops.transformers
-    library = torch.library.Library(_TRANSFORMERS, "IMPL")
-    for name, decomposition in OF_TRANSFORMERS.items():
-        if hasattr(operators, name):
-            kernel = _decomposing(getattr(operators, name).default, decomposition, top)
-            library.impl(name, kernel, _KEY_NAME, with_keyset=True)
-    return library
+    kernels = {
+        name: _decomposing(getattr(operators, name).default, decomposition, top)
+        for name, decomposition in OF_TRANSFORMERS.items()
+        if hasattr(operators, name)
+    }
+    return register_in_namespace(_TRANSFORMERS, _KEY_NAME, kernels)
 
 
 def _may_lack_lowering(qualified: str) -> bool:
