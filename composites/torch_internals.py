@@ -341,27 +341,6 @@ def made_on_cpu() -> AbstractContextManager[None]:
     return with_setting(api._only_lift_cpu_tensors, api._set_only_lift_cpu_tensors, True)
 
 
-def convolutions_of_cpu() -> AbstractContextManager[None]:
-    """A context in which results of convolutions of fake tensors lie in memory as on the CPU."""
-    api = torch._C
-
-    def on_cpu(x: Tensor) -> Tensor:
-        return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu")
-
-    def of_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            moved = pytree.tree_map_only(Tensor, on_cpu, (arguments, keywords))
-            return function(*moved[0], **moved[1])
-
-        return call
-
-    return with_attributes(
-        api,
-        _select_conv_backend=of_cpu(api._select_conv_backend),
-        _conv_determine_backend_memory_format=of_cpu(api._conv_determine_backend_memory_format),
-    )
-
-
 @contextmanager
 def without_checks_of_values() -> Iterator[None]:
     """A context in which `torch.distributions` and `torch._check_tensor_all` do not read tensors to
@@ -942,6 +921,26 @@ def is_key(value: Any) -> bool:
 def example_of(size: torch.SymInt) -> int:
     """Return the example with which PyTorch decides conditions on a size."""
     return int(size.node.hint)
+
+
+def is_plain_fake(value: Any) -> bool:
+    """Return whether a value is a fake tensor that has strides, and not one of a subclass."""
+    return type(value) is FakeTensor and value.layout is torch.strided
+
+
+def with_example_sizes(fake: Tensor) -> Tensor | None:
+    """Return a tensor of the meta device with the sizes and strides of a fake tensor, which can be
+    symbolic; None for symbols without examples, and for tensors that are not plain fake ones."""
+    if not is_plain_fake(fake):
+        return None
+    symbols = [n for n in (*fake.shape, *fake.stride()) if isinstance(n, torch.SymInt)]
+    if not all(symbol.node.has_hint() for symbol in symbols):
+        return None
+    sizes, strides = (
+        [example_of(n) if isinstance(n, torch.SymInt) else n for n in numbers]
+        for numbers in (fake.shape, fake.stride())
+    )
+    return torch.empty_strided(sizes, strides, device="meta")
 
 
 def bounds_of(size: torch.SymInt) -> tuple[int, int | None]:

@@ -182,7 +182,6 @@ def _function(
             with_cast_lists(device_type),
             autocast(autocast_dtype(device_type) if has_autocast else None),
             torch_internals.made_on_cpu(),
-            torch_internals.convolutions_of_cpu(),
             kept_whole(keeps_whole),
         ):
             function: Callable[..., Any] = compile_ahead(

@@ -5,6 +5,7 @@ user's tensors, and its graph names that device where tensors are made, moved or
 """
 
 import copy
+import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from composites import torch_internals
 from composites.torch_internals import pytree
 from lowering.frontends.fx.device import DEVICE_TYPE, device
 from lowering.live.numbers import put_number, put_values
+from lowering.live.strides import in_memory_order, in_own_order, memory_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ def on_traced_device(
     put_values(own.graph, constants, inputs)
     for part in own.modules():
         if isinstance(part, torch.fx.GraphModule):
+            if device_type == "cpu":
+                _keep_orders(part)
             _move(part, device_type, is_outermost=part is own)
     return _with_attributes_as_inputs(own, _put_numbers(own, inputs))
 
@@ -59,6 +63,43 @@ def _copied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
         if isinstance(part, torch.fx.GraphModule):
             setattr(own, name, _copied(part))
     return own
+
+
+def _keep_orders(part: torch.fx.GraphModule) -> None:
+    """Give results the order of dimensions in memory that they have in eager PyTorch, such as that
+    of attention's query. Operators of traced tensors return tensors in order, and PyTorch would
+    refuse `view` of them, or take other elements with `as_strided`."""
+    for node in list(part.graph.nodes):
+        value = node.meta.get("example_value")
+        if not node.op.startswith("call_") or not isinstance(value, torch.Tensor):
+            continue
+        described = torch_internals.with_example_sizes(value)
+        order = None if described is None else memory_order(described)
+        if order is None or _shares_memory(node, value):
+            continue
+        with part.graph.inserting_after(node):
+            ordered = part.graph.call_function(_in_order, (node, order))
+        ordered.meta = dict(node.meta)
+        node.replace_all_uses_with(ordered, lambda user, ordered=ordered: user is not ordered)
+    part.recompile()
+
+
+def _shares_memory(node: torch.fx.Node, value: torch.Tensor) -> bool:
+    """Return whether a result shares memory with an operand, or with another result."""
+    maker = node.args[0] if node.target is operator.getitem else node
+    assert isinstance(maker, torch.fx.Node)
+    made = [maker, *maker.all_input_nodes]
+    leaves = pytree.tree_leaves([other.meta.get("example_value") for other in made])
+    key = torch_internals.storage_key(value)
+    tensors = (leaf for leaf in leaves if torch_internals.is_plain_fake(leaf))
+    return sum(torch_internals.storage_key(leaf) == key for leaf in tensors) > 1
+
+
+def _in_order(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
+    if memory_order(tensor) == order:
+        return tensor
+    view = in_own_order(in_memory_order(tensor, order).contiguous(), order)
+    return view.clone()  # PyTorch refuses some writes to views
 
 
 _MADE_OF_NUMBERS = (torch.tensor, torch.as_tensor, torch.asarray)

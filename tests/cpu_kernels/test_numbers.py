@@ -21,7 +21,7 @@ from lowering.stablehlo import compare
 
 
 def attention(*shapes: tuple[int, ...], **keywords: Any) -> Sample:
-    chosen = {key: keywords.pop(key) for key in ("others", "dtype") if key in keywords}
+    chosen = {key: keywords.pop(key) for key in ("constants", "dtype") if key in keywords}
     function = functional.scaled_dot_product_attention
     # The decomposition of the gradient has the composite of softmax's, and both have dropout's.
     calls = 5 if keywords.get("dropout_p") else 3
