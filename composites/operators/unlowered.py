@@ -204,20 +204,22 @@ def grouped_mm(
     self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: None = None, out_dtype: Any = None
 ) -> Tensor:
     """Products of groups of rows, of columns, or of the summed dimension. `offs` has the end of
-    each group. Products are computed for all rows and groups."""
+    each group. Products are computed for all rows and groups; numbers of one group, such as NaN, do
+    not reach others."""
     if offs is None:
         return torch.matmul(self, mat2)
     if self.dim() == mat2.dim() == 2:
-        return torch.matmul(torch.where(_groups(offs, self.size(1)).unsqueeze(1), self, 0), mat2)
-    of_rows = self.dim() == 2
-    groups = _groups(offs, self.size(0) if of_rows else mat2.size(1)).unsqueeze(
-        -1 if of_rows else 1
-    )
+        groups = _groups(offs, self.size(1))
+        left = torch.where(groups.unsqueeze(1), self, 0)
+        return torch.matmul(left, torch.where(groups.unsqueeze(2), mat2, 0))
+    has_rows = self.dim() == 2
+    groups = _groups(offs, self.size(0) if has_rows else mat2.size(1))
+    groups = groups.unsqueeze(-1 if has_rows else 1)
     return torch.where(groups, torch.matmul(self, mat2), 0).sum(0)
 
 
 def _groups(ends: Tensor, size: int) -> Tensor:
-    """For each group, which positions it has, from where the one before it ends."""
+    """For each group, a mask of its positions. A group begins at the end of the group before it."""
     positions = torch.arange(size, device=ends.device)
     starts = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])
     return (starts.unsqueeze(1) <= positions) & (positions < ends.unsqueeze(1))
@@ -226,8 +228,8 @@ def _groups(ends: Tensor, size: int) -> Tensor:
 def grouped_mm_backward(
     input: Tensor, weight: Tensor, offs: Tensor, grad_output: Tensor
 ) -> tuple[Tensor, Tensor]:
-    of_input = grouped_mm(grad_output, weight.transpose(1, 2), offs)
-    return of_input, grouped_mm(input.t(), grad_output, offs)
+    grad_input = grouped_mm(grad_output, weight.transpose(1, 2), offs)
+    return grad_input, grouped_mm(input.t(), grad_output, offs)
 
 
 OF_TRANSFORMERS: Mapping[str, Callable[..., Any]] = MappingProxyType(

@@ -83,10 +83,12 @@ class GraphReplay(torch.fx.Interpreter):
         """See `aten::as_strided`. The elements are those of `x`, or of a tensor that it is a view
         of. None where there is no such tensor."""
         viewed = node.meta["val"]
-        for position, placeholder in enumerate(self.graph.find_nodes(op="placeholder")):
-            if _shares_memory(placeholder, viewed):
-                self.offsets[position] = int(placeholder.meta["val"].storage_offset())
-        start = viewed.storage_offset() if storage_offset is None else storage_offset
+        start = viewed.storage_offset()
+        if storage_offset is not None:
+            start = storage_offset
+            for position, placeholder in enumerate(self.graph.find_nodes(op="placeholder")):
+                if _shares_memory(placeholder, viewed):
+                    self.offsets[position] = int(placeholder.meta["val"].storage_offset())
         for base in (node, *self.env):
             order = _dense_order(base.meta.get("val"))
             if order is None or not _shares_memory(base, viewed):

@@ -51,7 +51,9 @@ def _grouped_product(
     if (a.ndim, b.ndim) == (2, 3):
         return jax.lax.ragged_dot(a, b, jnp.diff(offs, prepend=0), **product)
     if (a.ndim, b.ndim) == (2, 2):
-        return jnp.matmul(jnp.where(_groups(offs, a.shape[1])[:, None], a, 0), b, **product)
+        groups = _groups(offs, a.shape[1])  # NaN of one group must not reach others
+        a, b = jnp.where(groups[:, None], a, 0), jnp.where(groups[..., None], b, 0)
+        return jnp.matmul(a, b, **product)
     columns = _groups(offs, b.shape[1])[:, None]
     return jnp.where(columns, jnp.matmul(a, b, **product), 0).sum(0, dtype=dtype)
 

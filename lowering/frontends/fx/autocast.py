@@ -196,7 +196,7 @@ def _stock(name: str) -> Redispatch:
     return _below(overload(f"aten::{name}"))
 
 
-_CAST_LISTS: ContextVar[str] = ContextVar("_CASTS_OF", default="cuda")
+_CAST_LISTS: ContextVar[str] = ContextVar("_CAST_LISTS", default="cuda")
 """The type of device whose lists are used: `cpu` or `cuda`."""
 
 

@@ -125,7 +125,7 @@ _NEW = frozenset(
     f"aten::{name}"
     for name in (
         "_unsafe_index", "arange", "empty", "full", "index_select", "mm", "new_empty",
-        "new_empty_strided", "new_full", "new_ones", "new_zeros", "ones", "reflection_pad1d",
+        "new_full", "new_ones", "new_zeros", "ones", "reflection_pad1d",
         "scalar_tensor", "stack", "zeros",
     )
 )  # fmt: skip
