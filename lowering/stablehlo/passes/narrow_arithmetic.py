@@ -137,9 +137,8 @@ class _Values:
         name = function_name(function) if function.name == "func.func" else ""
         callers = [*self.uses.composites.get(name, ()), *self.uses.calls.get(name, ())]
         is_called = name in self.functions and is_private(function) and name not in self.uses.others
-        return is_called and all(
-            self.is_exact(caller.operands[argument.arg_number]) for caller in callers
-        )
+        number = ir().BlockArgument(argument).arg_number
+        return is_called and all(self.is_exact(caller.operands[number]) for caller in callers)
 
 
 def _data(operation: IrOperation) -> list[int]:
