@@ -319,11 +319,11 @@ def optimizer_lines(repeats: int) -> list[Line]:
     compiled = program.compile("cpu")
     state, placed = [compiled.init(module)], jax.device_put(gradient.numpy())
 
-    def of_program() -> None:
+    def run_program() -> None:
         _, state[0] = compiled(state[0], placed)
         jax.block_until_ready(dict(state[0].values))
 
-    runs: dict[str, Run] = {"the compiled step": of_program}
+    runs: dict[str, Run] = {"the compiled step": run_program}
     sides: Sequence[tuple[str, str, dict[str, Any]]] = (
         ("PyTorch, fused", "eager", {"fused": True}),
         ("PyTorch", "eager", {}),
