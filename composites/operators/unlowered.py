@@ -150,9 +150,9 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
     low, high = torch.where(is_point, low - 1, low), torch.where(is_point, high + 1, high)
     is_inside = (values >= low) & (values <= high)
     rounding = None if self.is_floating_point() else "floor"
-    place = torch.div((values - low) * bins, high - low, rounding_mode=rounding)
-    place = torch.where(is_inside, place.clamp(max=bins - 1), 0).to(torch.int64)
-    return values.new_zeros(bins).scatter_add(0, place, is_inside.to(self.dtype))
+    index = torch.div((values - low) * bins, high - low, rounding_mode=rounding)
+    index = torch.where(is_inside, index.clamp(max=bins - 1), 0).to(torch.int64)
+    return values.new_zeros(bins).scatter_add(0, index, is_inside.to(self.dtype))
 
 
 def randperm(

@@ -81,12 +81,12 @@ def _keep_orders(part: torch.fx.GraphModule) -> None:
             ordered = part.graph.call_function(_in_order, (node, order))
         ordered.meta = dict(node.meta)
         node.replace_all_uses_with(ordered, lambda user, ordered=ordered: user is not ordered)
-    part.recompile()
 
 
 def _shares_memory(node: torch.fx.Node, value: torch.Tensor) -> bool:
     """Return whether a result shares memory with an operand, or with another result."""
-    maker = node.args[0] if node.target is operator.getitem else node
+    is_part = node.target is operator.getitem and not _is_tensor(node.args[0])
+    maker = node.args[0] if is_part else node
     assert isinstance(maker, torch.fx.Node)
     made = [maker, *maker.all_input_nodes]
     leaves = pytree.tree_leaves([other.meta.get("example_value") for other in made])

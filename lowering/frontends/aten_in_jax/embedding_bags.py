@@ -9,7 +9,7 @@ from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.table import NoRuleError, rule
 
 _MEAN, _MAX = 1, 2
-"""Modes. The other one is the sum."""
+"""Modes. The remaining mode, 0, is the sum."""
 
 
 @rule("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
@@ -27,8 +27,8 @@ def _embedding_bag(
     if mode == _MAX:
         rows = jnp.where(is_counted, rows, -jnp.inf)
         largest = jnp.full(shape, -jnp.inf, rows.dtype).at[bags].max(rows)
-        places = jnp.where(rows == largest[bags], numbers[:, None], len(indices))
-        first = jnp.full(shape, len(indices)).at[bags].min(places)
+        positions = jnp.where(rows == largest[bags], numbers[:, None], len(indices))
+        first = jnp.full(shape, len(indices)).at[bags].min(positions)
         chosen = jnp.take(indices, first, mode="clip") if len(indices) else first
         return jnp.where(sizes[:count, None] > 0, largest, 0), bags, sizes, chosen
     if per_sample_weights is not None:
