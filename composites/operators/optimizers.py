@@ -287,7 +287,7 @@ def _adam(composite: Update, *arguments: Any, decoupled: bool, **keywords: Any) 
                 *call.scalars(scalars, steps[i] if call.capturable else steps[i].item(), param),
                 call.max_exp_avg_sqs[i] if call.amsgrad else None,
                 **call.attributes,
-                capturable=call.capturable,
+                capturable=bool(call.capturable),  # not a constant in Dynamo since torch 2.15
             )
         )
     for state_step, step in zip(call.state_steps, steps, strict=True):
