@@ -145,9 +145,10 @@ class Catalog:
     def _unknown(self, name: str) -> str:
         names = [entry.name for entry in self] + [entry.qualified for entry in self]
         names += [entry.group for entry in self if entry.group is not None]
+        hint = did_you_mean(name, names)
         return (
-            f"there is no composite {name!r}{did_you_mean(name, names)}"
-            f"; `composites list` prints them all{self._perhaps_left_out()}"
+            f"there is no composite {name!r}{hint}{'' if hint else ';'}"
+            f" `composites list` prints them all{self._perhaps_left_out()}"
         )
 
     def _perhaps_left_out(self) -> str:

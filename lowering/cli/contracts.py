@@ -13,7 +13,7 @@ from composites.contracts.model import Lock
 from composites.errors import LockError
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail, warn
-from lowering.cli.output import print_json
+from lowering.cli.output import check_folders, print_json
 
 _REGISTRY_SUFFIXES = (".yaml", ".yml")
 
@@ -42,6 +42,7 @@ def lock(
     rewrite of a decomposition, name the composites with --same-meaning.
     """
     with clear_errors():
+        check_folders(output)
         new = _make_lock(registry)
         old = read_lock(output) if output.is_file() else None
         differences = () if old is None else changes(old, new)

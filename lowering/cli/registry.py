@@ -219,7 +219,8 @@ def schema(
     from lowering.cli.schemas import OUTPUTS, output_schema
 
     if command not in OUTPUTS or lock:
-        fail_usage(f"name one of {', '.join(OUTPUTS)}, or --lock alone")
+        missing = "--lock takes no COMMAND" if lock else f"there is no schema for {command!r}"
+        fail_usage(f"{missing}; name one of {', '.join(OUTPUTS)}, or --lock alone")
     with clear_errors():
         print_json(output_schema(command))
 

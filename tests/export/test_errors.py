@@ -277,5 +277,5 @@ def test_other_arguments_by_mistake() -> None:
     for model, arguments, options, message in wrong:
         assert message in refused(partial(composites.export, model, arguments, **options))
     error = refused(lambda: composites.export(module, (x,), ops=["gelo"]), AllowlistError)
-    assert error.startswith("there is no composite 'gelo'; did you mean 'gelu'?; ")
+    assert error.startswith("there is no composite 'gelo'; did you mean 'gelu'? ")
     assert composites.active() == ()

@@ -69,7 +69,7 @@ def test_an_entry_that_is_left_out_takes_those_along_that_fuse_its_calls() -> No
 
 WRONG = {
     "-softmax": r"'-softmax' only removes .* write 'all,-softmax'",
-    "gelu,sofmax": r"'sofmax'; did you mean 'softmax'\?; `composites list` prints them all",
+    "gelu,sofmax": r"'sofmax'; did you mean 'softmax'\? `composites list` prints them all",
     "all,-sofmax": "no composite 'sofmax'",
     "acne.*": "no namespace 'acne'; did you mean 'acme'",
 }

@@ -173,7 +173,7 @@ def test_a_list_with_spaces_that_leaves_out() -> None:
 
 UNKNOWN = (
     "XLA_COMPOSITE_OP=gelu,sofmax: there is no composite"
-    " 'sofmax'; did you mean 'softmax'?; `composites list` prints them all"
+    " 'sofmax'; did you mean 'softmax'? `composites list` prints them all"
 )
 
 
