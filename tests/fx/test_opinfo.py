@@ -39,11 +39,11 @@ WITHOUT_CPU = frozenset(
     f"ptxla.{name}"
     for name in (
         "adam", "adamw", "convolution", "dropout", "relative_position_bias", "scanned_gru_cell",
-        "scaled_dot_product_attention",
+        "scaled_attention", "scaled_dot_product_attention",
     )
 )  # fmt: skip
-"""Entries whose samples PyTorch's CPU does not take as they are, or that need the state of random
-numbers of a device. tests/export has programs with them."""
+"""Entries whose samples PyTorch's CPU does not take as they are, that need the state of random
+numbers of a device (tests/export has programs with them), or of older transformers' functions."""
 
 WITHOUT_STOCK = frozenset(["ptxla.embedding_bag"])
 """Entries of operators that are not part of a program without their composite."""
