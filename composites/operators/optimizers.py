@@ -278,13 +278,16 @@ def _adam(composite: Update, *arguments: Any, decoupled: bool, **keywords: Any) 
     # lowering, its tensors must be unchanged.
     for i, param in enumerate(call.params):
         steps.append(call.state_steps[i] + 1)
+        step: Any = steps[i]
+        if not call.capturable:  # Dynamo's graphs do not read values; Python's numbers are f64
+            step = step.double() if torch.compiler.is_compiling() else step.item()
         updates.append(
             composite(
                 param,
                 call.grads[i],
                 call.exp_avgs[i],
                 call.exp_avg_sqs[i],
-                *call.scalars(scalars, steps[i] if call.capturable else steps[i].item(), param),
+                *call.scalars(scalars, step, param),
                 call.max_exp_avg_sqs[i] if call.amsgrad else None,
                 **call.attributes,
                 capturable=bool(call.capturable),  # not a constant in Dynamo since torch 2.15
@@ -407,10 +410,10 @@ class Scalars:
 
     def tensor(self, value: Any, like: Tensor, *, wide: bool = False) -> Tensor:
         """Return a number as a 0-d tensor of the parameter's dtype, or of its opmath type if
-        `wide`. A tensor, which was computed on the device, is returned unchanged."""
+        `wide`. A narrower tensor, which was computed on the device, is returned unchanged."""
         dtype = opmath_type(like.dtype) if wide else like.dtype
         if isinstance(value, Tensor):
-            return value
+            return value.to(dtype) if value.dtype == torch.float64 else value
         if torch.compiler.is_compiling():  # Dynamo would compile each number that it looks up
             return torch.full((), value, dtype=dtype, device=like.device)
         key = (float(value), dtype, like.device)

@@ -24,6 +24,7 @@ from composites_testing.scaled_weights import scale_weights
 from composites_testing.transformer import TOKENS, Block, losses, made
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
+from torch.optim.adamw import adamw
 from torch.utils.checkpoint import checkpoint
 
 import composites
@@ -679,6 +680,25 @@ def test_a_learning_rate_that_changes(name: str) -> None:
         counters.clear()
         torch.testing.assert_close(train(compiled), expected)
     assert counters["stats"]["unique_graphs"] == 2
+
+
+def test_an_optimizer_as_a_function_is_one_graph() -> None:
+    """The graph does not read the count of steps, whose powers are numbers in eager PyTorch."""
+    options = dict.fromkeys(("foreach", "capturable", "amsgrad", "maximize"), False)
+
+    def step(tensors: list[Tensor], count: Tensor) -> None:
+        lists = [[tensor] for tensor in tensors]
+        numbers = {"beta1": 0.9, "beta2": 0.99, "lr": 0.1, "weight_decay": 0.1, "eps": 1e-8}
+        adamw(*lists, [], [count], **options, **numbers)
+
+    count, tensors = torch.tensor(0.0), list(torch.linspace(0.1, 1, 16).view(4, 4))
+    expected = [value.clone() for value in (*tensors, count)]
+    run = compiled(step, fullgraph=True)
+    with composites.enabled("adamw"), torch.no_grad():
+        for _ in range(3):
+            step(expected[:4], expected[4])
+            run(tensors, count)
+    torch.testing.assert_close([*tensors, count], expected)
 
 
 NUMBERS: dict[str, Callable[[Tensor, float], Any]] = {

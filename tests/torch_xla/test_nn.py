@@ -35,7 +35,8 @@ SIZES: dict[str, Any] = {
 
 def llama() -> nn.Module:
     config = LlamaConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=False)
-    return LlamaForCausalLM(config)
+    # Under autocast on XLA, the "sdpa" of transformers 5.24 gets operands of two dtypes.
+    return LlamaForCausalLM._from_config(config, attn_implementation="eager")
 
 
 def bert() -> nn.Module:

@@ -17,6 +17,7 @@ import torch_xla.core.xla_model as xm
 from composites_testing.selection import variants
 from composites_testing.subjects import Subjects
 from torch_xla.experimental.eager import eager_mode_context
+from transformers.models.gptj.modeling_gptj import GPTJAttention
 
 import composites
 from composites.element_types import PYTORCH_NAMES
@@ -60,7 +61,9 @@ OTHER_BITS = {
     "gradients of sums that processors with AVX2 alone order": ("dot_product_attention",),
 }
 """Why entries have others than stock. Their numbers are compared instead."""
-NUMBERS = [name for names in OTHER_BITS.values() for name in names]
+OLDER = () if hasattr(GPTJAttention, "_attn") else ("scaled_attention",)
+"""Entries of functions that transformers had before 5.24."""
+NUMBERS = [name for names in OTHER_BITS.values() for name in names if name not in OLDER]
 WITHOUT_STOCK = (
     *("quantize_per_tensor", "quantize_per_channel"),
     *("dequantize_per_tensor", "dequantize_per_channel"),
@@ -69,7 +72,7 @@ WITHOUT_STOCK = (
 """Entries of operators that stock torch_xla writes as custom calls for `uniform_quantize`, which
 XLA on the CPU does not have, and one with operands in f8E8M0FNU, which torch_xla does not have;
 tests/fx/test_torchao.py has their numbers."""
-BITS = [name for name in TARGETS if name not in (*NUMBERS, *WITHOUT_STOCK)]
+BITS = [name for name in TARGETS if name not in (*NUMBERS, *WITHOUT_STOCK, *OLDER)]
 Mode: TypeAlias = Callable[[], AbstractContextManager[Any]]
 MODES: Sequence[Any] = (torch.enable_grad, torch.no_grad, torch.inference_mode)
 FLOATS = ("f32", "bf16", "f16", "f64")
