@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from composites.alternatives.products import f32, product
+from composites.alternatives.attention_rows import f32, product
 from composites.errors import UnsupportedCallError
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ def blockwise(
         `[…, Hq, L, Ev]`, and `[…, Hq, L]` in f32. For a row that is masked completely, they are 0,
         as in PyTorch, and minus infinity.
     """
-    call = _CallSizes.from_operands(query, key, value, attn_mask, is_causal, scale)
+    call = _CallSizes.from_operands(query, key, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)
     size = v.shape[-1]
 
@@ -107,7 +107,7 @@ def blockwise_backward(
     queries, of which a partial update would not be contiguous. A block is flattened to one
     dimension: XLA's code for its update is half as long as with two.
     """
-    call = _CallSizes.from_operands(query, key, value, attn_mask, is_causal, scale)
+    call = _CallSizes.from_operands(query, key, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)
     grads, results = call.queries(grad_output), call.queries(result)
     normalizers = None if call.key_blocks == 1 else call.normalizers(q, k, mask, log_sum_exp)
@@ -119,7 +119,8 @@ def blockwise_backward(
         grad_query, grad_key, grad_value = state
         queries, gradients = (f32(call.rows_of(x, i, -2)) for x in (q, grads))
         keys, values = (f32(_block(x, j, call.columns, -2)) for x in (k, v))
-        scores = call.masked(product("...kd,...qd->...kq", keys, queries), mask, i, j, _transposed)
+        products_of_keys = product("...kd,...qd->...kq", keys, queries)
+        scores = call.masked(products_of_keys, mask, i, j, keys_first=True)
         grad_weights = product("...kd,...qd->...kq", values, gradients)
         if normalizers is None:
             weights = jnp.exp(scores - _finite(scores.max(-2))[..., None, :])
@@ -175,16 +176,10 @@ class _CallSizes:
 
     @classmethod
     def from_operands(
-        cls,
-        query: Array,
-        key: Array,
-        value: Array,
-        attn_mask: Array | None,
-        is_causal: bool,
-        scale: float | None,
+        cls, query: Array, key: Array, is_causal: bool, scale: float | None
     ) -> "_CallSizes":
         heads = key.shape[:-2]
-        group = query.shape[-3] // key.shape[-3] if heads else 1
+        group = query.shape[-3] // key.shape[-3]
         factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
         return cls(heads, group, query.shape[-2], key.shape[-2], factor, is_causal)
 
@@ -221,23 +216,18 @@ class _CallSizes:
 
     def unpadded(self, array: Array, last: int) -> Array:
         """Reshape `[…, H, group, L, E]` to `[…, Hq, L, E]`, without padding."""
+        *batch, heads = self.heads
         cut = array[..., : self.length, :]
-        if not self.heads:
-            return cut.reshape(self.length, last)
-        return cut.reshape(*self.heads[:-1], self.heads[-1] * self.group, self.length, last)
+        return cut.reshape(*batch, heads * self.group, self.length, last)
 
     def _mask(self, mask: Array) -> Array:
-        rank = len(self.heads) + 2
-        heads_of_queries = (*self.heads[:-1], self.heads[-1] * self.group) if self.heads else ()
-        whole = (*heads_of_queries, self.length, self.keys)
+        *batch, heads = self.heads
+        whole = (*batch, heads * self.group, self.length, self.keys)
         if not _fits(mask.shape, whole):
             raise UnsupportedCallError("the mask has more dimensions, or larger ones, than scores")
-        mask = mask.reshape((1,) * (rank - mask.ndim) + mask.shape)
-        heads = mask.shape[-3] if self.heads else 1
-        if heads == 1:  # the same for all heads
-            mask = mask.reshape(*mask.shape[:-2], 1, *mask.shape[-2:])
-        else:
-            mask = mask.reshape(*mask.shape[:-3], heads // self.group, self.group, *mask.shape[-2:])
+        mask = mask.reshape((1,) * (len(whole) - mask.ndim) + mask.shape)
+        group = 1 if mask.shape[-3] == 1 else self.group  # 1: the same for all heads
+        mask = mask.reshape(*mask.shape[:-3], -1, group, *mask.shape[-2:])
         if mask.shape[-2] > 1:
             mask = _pad(mask, -2, self.query_blocks * self.rows)
         if mask.shape[-1] > 1:
@@ -275,35 +265,32 @@ class _CallSizes:
         """Compute the masked scores of block `i` of the queries and block `j` of the keys, in f32:
         `[…, H, group * queries, keys]`."""
         queries, keys = self.rows_of(q, i, -2), _block(k, j, self.columns, -2)
-        return self.masked(product("...qd,...kd->...qk", queries, keys), mask, i, j, _unchanged)
+        products = product("...qd,...kd->...qk", queries, keys)
+        return self.masked(products, mask, i, j, keys_first=False)
 
     def masked(
-        self,
-        products: Array,
-        mask: Array | None,
-        i: Array,
-        j: Array,
-        turned: Callable[[Array], Array],
+        self, products: Array, mask: Array | None, i: Array, j: Array, *, keys_first: bool
     ) -> Array:
         """Mask the scores of block `i` of the queries and block `j` of the keys.
 
         Args:
-            products: the products of queries and keys.
-            turned: reorders `[…, H, group * queries, keys]` to the dimensions of `products`.
+            products: the products of queries and keys: `[…, H, group * queries, keys]`, or
+                `[…, H, keys, group * queries]` with `keys_first`.
         """
         scores = products * self.factor
-        row = jnp.tile(_numbers(i, self.rows), self.group)[:, None]
-        column = _numbers(j, self.columns)[None, :]
+        row, column = jnp.tile(_numbers(i, self.rows), self.group), _numbers(j, self.columns)
+        row, column = (row, column[:, None]) if keys_first else (row[:, None], column)
         if self.is_causal:
-            scores = jnp.where(turned(column <= row), scores, -jnp.inf)
+            scores = jnp.where(column <= row, scores, -jnp.inf)
         if self.keys % self.columns:
-            scores = jnp.where(turned(column < self.keys), scores, -jnp.inf)
+            scores = jnp.where(column < self.keys, scores, -jnp.inf)
         if mask is None:
             return scores
         part = mask if mask.shape[-2] == 1 else _block(mask, i, self.rows, -2)
         part = part if mask.shape[-1] == 1 else _block(part, j, self.columns, -1)
         part = jnp.broadcast_to(part, (*part.shape[:-3], self.group, self.rows, part.shape[-1]))
-        part = turned(part.reshape(*part.shape[:-3], self.group * self.rows, part.shape[-1]))
+        part = part.reshape(*part.shape[:-3], self.group * self.rows, part.shape[-1])
+        part = jnp.swapaxes(part, -1, -2) if keys_first else part
         if part.dtype == jnp.bool_:
             return jnp.where(part, scores, -jnp.inf)
         return scores + part.astype(jnp.float32)
@@ -452,11 +439,3 @@ def _maxima(scores: Array, highest: Array) -> Array:
     # the computation of the elements.
     parts = scores.reshape(*scores.shape[:-1], size // 32, 32).max(-2)
     return jnp.maximum(parts, highest[..., None]).max(-1)
-
-
-def _transposed(array: Array) -> Array:
-    return jnp.swapaxes(array, -1, -2)
-
-
-def _unchanged(array: Array) -> Array:
-    return array

@@ -23,9 +23,6 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import DotAlgorithmPreset
 
-from composites.alternatives.products import f32, product
-from composites.errors import UnsupportedCallError
-
 BLOCKS = 4
 """The number of blocks. With 8, XLA computes a tenth less, and takes twice as long to compile."""
 
@@ -51,7 +48,6 @@ def causal_rows(
     Returns:
         `[…, Hq, L, Ev]`, and `[…, Hq, L]` in f32.
     """
-    _check(attn_mask, is_causal)
     grouped = _by_heads_of(key, query)
     results, sums = [], []
     for rows in _blocks(query, key, scale):
@@ -59,7 +55,7 @@ def causal_rows(
         highest = scores.max(-1)  # finite, because each row has a key
         weights = jnp.exp(scores - highest[..., None])
         total = weights.sum(-1)
-        weighted = _product("...hgqk,...hkd->...hgqd", weights, rows.keys(value))
+        weighted = _bf16_product("...hgqk,...hkd->...hgqd", weights, rows.keys(value))
         results.append((weighted / total[..., None]).astype(query.dtype))
         sums.append(highest + jnp.log(total))
     shape = query.shape[:-1]
@@ -74,21 +70,18 @@ def causal_rows_backward(
     query: Array,
     key: Array,
     value: Array,
-    attn_mask: Array | None,
     result: Array,
     log_sum_exp: Array,
-    is_causal: bool,
     scale: float | None,
 ) -> tuple[Array, Array, Array]:
     """The gradients of query, key and value. For the arguments see `causal_rows`."""
-    _check(attn_mask, is_causal)
     grouped, grads, results = (_by_heads_of(key, x) for x in (query, grad_output, result))
     sums = _by_heads_of(key, log_sum_exp[..., None])
     grad_queries, grad_keys, grad_values = [], [], []
     for rows in _blocks(query, key, scale):
         queries, gradients = rows.rows(grouped), rows.rows(grads)
         weights = jnp.exp(rows.scores(grouped, key) - rows.rows(sums))
-        grad_weights = _product("...hgqd,...hkd->...hgqk", gradients, rows.keys(value))
+        grad_weights = _bf16_product("...hgqd,...hkd->...hgqk", gradients, rows.keys(value))
         if rows.start == 0:
             # In rows with few keys, both terms of the difference below nearly cancel, so their
             # rounding errors must cancel too, and the error of `log_sum_exp`.
@@ -96,9 +89,9 @@ def causal_rows_backward(
         else:
             subtracted = (f32(gradients) * f32(rows.rows(results))).sum(-1)
         grad_scores = weights * (grad_weights - subtracted[..., None]) * rows.factor
-        grad_queries.append(_product("...hgqk,...hkd->...hgqd", grad_scores, rows.keys(key)))
-        grad_keys.append(_product("...hgqk,...hgqd->...hkd", grad_scores, queries))
-        grad_values.append(_product("...hgqk,...hgqd->...hkd", weights, gradients))
+        grad_queries.append(_bf16_product("...hgqk,...hkd->...hgqd", grad_scores, rows.keys(key)))
+        grad_keys.append(_bf16_product("...hgqk,...hgqd->...hkd", grad_scores, queries))
+        grad_values.append(_bf16_product("...hgqk,...hgqd->...hkd", weights, gradients))
     return (
         jnp.concatenate(grad_queries, -2).reshape(query.shape).astype(query.dtype),
         _sum(grad_keys, key),
@@ -126,7 +119,7 @@ class _Rows:
 
     def scores(self, query: Array, key: Array) -> Array:
         """Return the scores `[…, H, group, rows, keys]`, with minus infinity for masked scores."""
-        products = _product("...hgqd,...hkd->...hgqk", self.rows(query), self.keys(key))
+        products = _bf16_product("...hgqd,...hkd->...hgqk", self.rows(query), self.keys(key))
         row = jnp.arange(self.start, self.end, dtype=jnp.int32)[:, None]
         column = jnp.arange(self.seen, dtype=jnp.int32)[None, :]
         return jnp.where(column <= row, products * self.factor, -jnp.inf)
@@ -148,7 +141,21 @@ def _by_heads_of(key: Array, x: Array) -> Array:
     return x.reshape(*x.shape[:-3], heads, x.shape[-3] // heads, *x.shape[-2:])
 
 
-def _product(equation: str, left: Array, right: Array) -> Array:
+def f32(operand: Array) -> Array:
+    """Convert an operand of a product to f32. Products of two bf16 numbers stay the same.
+
+    torch_xla's CPU runtime rejects products of bf16 to f32 with two batch dimensions, such as batch
+    and heads.
+    """
+    return operand.astype(jnp.float32)
+
+
+def product(equation: str, left: Array, right: Array) -> Array:
+    """`jnp.einsum` of both operands in f32, which a GPU may round to TF32."""
+    return jnp.einsum(equation, f32(left), f32(right))
+
+
+def _bf16_product(equation: str, left: Array, right: Array) -> Array:
     """Multiply in f32, with factors rounded to bf16 if either operand is bf16.
 
     The operands of the product are f32 arrays with values that bf16 can hold, because torch_xla's
@@ -168,8 +175,3 @@ def _sum(parts: Sequence[Array], like: Array) -> Array:
         jnp.pad(part, [*rest, (0, like.shape[-2] - part.shape[-2]), (0, 0)]) for part in parts
     )
     return sum(padded, jnp.zeros(like.shape, jnp.float32)).astype(like.dtype)
-
-
-def _check(mask: Array | None, is_causal: bool) -> None:
-    if mask is not None or not is_causal:
-        raise UnsupportedCallError("takes causal attention without a mask")

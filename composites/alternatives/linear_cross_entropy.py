@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array, lax
 
-from composites.operators.aten_enums import MEAN, SUM
+from composites.alternatives.losses import reduced
+from composites.operators.aten_enums import MEAN
 
 LOGITS = 2**21
 """The approximate number of logits in a block: 8 MB in f32."""
@@ -67,10 +68,10 @@ def in_classes(
 
     kept, counted = _rows_of_targets(target, weight.shape[0], ignore_index)
     losses = jnp.where(counted, maxima - chosen + log_sums, 0)
-    loss = _reduced(losses, counted, reduction)
+    loss = reduced(losses, counted, reduction)
     if label_smoothing:
         smooth = maxima - total / weight.shape[0] + log_sums
-        smooth = _reduced(jnp.where(kept, smooth, 0), kept, reduction)
+        smooth = reduced(jnp.where(kept, smooth, 0), kept, reduction)
         loss = (1 - label_smoothing) * loss + label_smoothing * smooth
     return loss, maxima, log_sums
 
@@ -180,12 +181,6 @@ def _rows_of_targets(target: Array, classes: int, ignore_index: int) -> tuple[Ar
     lowering leaves out classes that do not exist, but its smoothing does not."""
     kept = target != ignore_index
     return kept, kept & (target >= 0) & (target < classes)
-
-
-def _reduced(losses: Array, counted: Array, reduction: int) -> Array:
-    if reduction == MEAN:
-        return losses.sum() / counted.astype(jnp.float32).sum()
-    return losses.sum() if reduction == SUM else losses
 
 
 def _shared(grad: Array, counted: Array, reduction: int) -> Array:

@@ -56,12 +56,12 @@ def cross_entropy_in_rows(
     weights = _weights(chosen, weight)
     # Values of an ignored row do not count, even if they are not finite.
     losses = jnp.where(chosen < 0, 0, (maxima - _class_logits(self, chosen) + log_sums) * weights)
-    loss = _reduced(losses, weights, reduction)
+    loss = reduced(losses, weights, reduction)
     if label_smoothing:
         is_kept = target != ignore_index
         smooth = jnp.where(is_kept, smooth, 0) * (label_smoothing / classes)
         counts = is_kept if weight is None else weights
-        loss = (1 - label_smoothing) * loss + _reduced(smooth, counts, reduction)
+        loss = (1 - label_smoothing) * loss + reduced(smooth, counts, reduction)
     return loss.astype(self.dtype), maxima, log_sums
 
 
@@ -217,7 +217,8 @@ def _rows(count: int, classes: int) -> int:
     return min(count, rows)
 
 
-def _reduced(losses: Array, weights: Array, reduction: int) -> Array:
+def reduced(losses: Array, weights: Array, reduction: int) -> Array:
+    """Reduce the losses of rows with these weights, or masks of the rows that count."""
     if reduction == MEAN:
         return losses.sum() / weights.sum()
     return losses.sum() if reduction == SUM else losses

@@ -6,8 +6,9 @@ phase is a sum of whole tensors, and the phases are interleaved. As in the stock
 of equal elements gets the gradient, and a NaN is skipped in favour of the element after it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -30,23 +31,15 @@ class _Pooling:
 
     def largest(self, image: Array) -> Array:
         """Return the number of the largest element of each window, counted row by row."""
-        best, number = None, jnp.full((), NOBODY, jnp.int32)
-        for element, (row, column) in enumerate(self._elements()):
+        shape = (*image.shape[:-2], *self.windows)
+        best, number = jnp.zeros(shape, image.dtype), jnp.full(shape, NOBODY, jnp.int32)
+        elements = product(range(self.kernel[0]), range(self.kernel[1]))
+        for element, (row, column) in enumerate(elements):
             values, inside = self._values(image, row, column)
-            if best is None:
-                best = values
-                number = jnp.where(inside, element, NOBODY)
-                number = jnp.broadcast_to(number, values.shape).astype(jnp.int32)
-                continue
             taken = inside & ((number == NOBODY) | ~(best >= values))
             best = jnp.where(taken, values, best)
             number = jnp.where(taken, element, number)
         return number
-
-    def _elements(self) -> Iterator[Pair]:
-        for row in range(self.kernel[0]):
-            for column in range(self.kernel[1]):
-                yield row, column
 
     def _values(self, image: Array, row: int, column: int) -> tuple[Array, Array]:
         """Return one element of every window, and a mask of elements inside the image."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from composites.errors import UnsupportedCallError
 from composites.in_place import InPlace, Written
 from composites.operators.opmath import opmath_type
-from composites.operators.optimizers import Scalars, require_own_memory, require_plain
+from composites.operators.optimizers import Scalars, check_supported
 
 
 def adafactor_update(
@@ -106,10 +106,9 @@ def adafactor(
     """Adapt `torch.optim.Adafactor` without `foreach`, the default. Step counts on the device stay
     on the device."""
     numbers = (d, lr, beta2_decay, weight_decay, eps1, eps2)
-    require_plain(numbers, (grad_scale, found_inf), has_complex=has_complex)
+    check_supported(params, numbers, (grad_scale, found_inf))
     if any(param.numel() == 0 for param in params):
         raise UnsupportedCallError("some parameters have no elements")
-    require_own_memory(params)
     scalars = Scalars()
     steps: list[Tensor] = []
     states: list[list[Tensor]] = []

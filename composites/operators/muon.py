@@ -9,7 +9,7 @@ from torch import Tensor
 
 from composites.errors import UnsupportedCallError
 from composites.in_place import InPlace, Written
-from composites.operators.optimizers import Scalars, require_own_memory, require_plain
+from composites.operators.optimizers import Scalars, check_supported
 
 
 def zeropower_via_newtonschulz(
@@ -101,10 +101,9 @@ def muon(
     has_complex: bool,
 ) -> InPlace:
     """Adapt `torch.optim.Muon`."""
-    require_plain((lr, weight_decay, momentum, eps), has_complex=has_complex)
+    check_supported(params, (lr, weight_decay, momentum, eps))
     if any(grad.dim() != 2 for grad in grads) or ns_steps >= 100 or len(ns_coefficients) != 3:
         raise UnsupportedCallError("torch.optim.Muon refuses the call")
-    require_own_memory(params)
     scalars = Scalars()
     updates = [
         composite(

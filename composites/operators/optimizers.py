@@ -221,9 +221,7 @@ class AdamCall:
             called, expected = ("Adam", "AdamW") if decoupled else ("AdamW", "Adam")
             raise UnsupportedCallError(f"the call is for {called}, not {expected}")
         numbers = (self.beta1, self.beta2, self.lr, self.weight_decay, self.eps)
-        scaling = (self.grad_scale, self.found_inf)
-        require_plain(numbers, scaling, has_complex=self.has_complex)
-        require_own_memory(self.params)
+        check_supported(self.params, numbers, (self.grad_scale, self.found_inf))
 
     @property
     def states(self) -> tuple[list[Tensor], ...]:
@@ -318,13 +316,9 @@ def sgd(
     has_sparse_grad: bool,
 ) -> InPlace:
     """Adapt `torch.optim.SGD` without `foreach` and `fused`, the default for XLA tensors."""
-    has_complex = any(param.is_complex() for param in params)
-    require_plain(
-        (weight_decay, momentum, lr, dampening), (grad_scale, found_inf), has_complex=has_complex
-    )
+    check_supported(params, (weight_decay, momentum, lr, dampening), (grad_scale, found_inf))
     if has_sparse_grad:
         raise UnsupportedCallError("some gradients are sparse")
-    require_own_memory(params)
     scalars = Scalars()
     updates = [
         composite(
@@ -388,7 +382,7 @@ def lion(
     beta2: float,
 ) -> InPlace:
     """Adapt the update of `lion_pytorch.Lion` without Triton."""
-    require_plain((lr, wd, beta1, beta2), has_complex=p.is_complex())
+    check_supported([p], (lr, wd, beta1, beta2))
     scalars = Scalars()
     updated = composite(
         p,
@@ -422,32 +416,25 @@ class Scalars:
         return self._made[key]
 
 
-def require_plain(
-    numbers: Sequence[Any], scaling: Sequence[Tensor | None] = (), *, has_complex: bool
+def check_supported(
+    params: Sequence[Tensor], numbers: Sequence[Any], scaling: Sequence[Tensor | None] = ()
 ) -> None:
-    """Leave calls that the updates do not support to torch.optim.
+    """Leave calls that the updates do not support to torch.optim. It updates parameters that share
+    memory one after the other, so that an update sees the updates before it.
 
     Args:
         numbers: the options of the optimizer, some of which can be tensors in torch.optim.
         scaling: `grad_scale` and `found_inf`, which a GradScaler passes to fused optimizers.
 
     Raises:
-        UnsupportedCallError: an option is a tensor, gradients are scaled, or numbers are complex.
+        UnsupportedCallError: an option is a tensor, gradients are scaled, or parameters are complex
+            or share memory.
     """
     if any(isinstance(number, Tensor) for number in numbers):
         raise UnsupportedCallError("an option of the optimizer is a tensor")
     if any(tensor is not None for tensor in scaling):
         raise UnsupportedCallError("the gradients are scaled")
-    if has_complex:
+    if any(param.is_complex() for param in params):
         raise UnsupportedCallError("some parameters are complex")
-
-
-def require_own_memory(params: Sequence[Tensor]) -> None:
-    """Leave parameters that share memory to torch.optim, which updates one after the other, so that
-    an update sees the updates before it.
-
-    Raises:
-        UnsupportedCallError: some of the parameters share memory.
-    """
     if share_memory(params):
         raise UnsupportedCallError("some of the parameters share memory")

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from composites.errors import InvalidCallError
-from composites.operators.wide_products import check_dtypes, check_inner_sizes, check_rank, matmul
+from composites.operators.wide_products import check_dtypes, matmul
 
 
 def mm(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
@@ -76,10 +76,17 @@ def _product(
     out_dtype: torch.dtype,
 ) -> Tensor:
     for name, tensor in (left, right):
-        check_rank(operator, name, tensor, rank)
-    check_inner_sizes(operator, left[1], right[1])
-    check_dtypes(operator, (left[1], right[1]), out_dtype)
-    return matmul(left[1], right[1], out_dtype)
+        if tensor.dim() != rank:
+            raise InvalidCallError(
+                f"{operator}: {name} must be a {rank}-D tensor, got {tensor.dim()}-D"
+            )
+    (_, a), (_, b) = left, right
+    if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+        raise InvalidCallError(
+            f"{operator}: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied"
+        )
+    check_dtypes(operator, a, b, out_dtype)
+    return matmul(a, b, out_dtype)
 
 
 def _added(

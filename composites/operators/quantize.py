@@ -1,8 +1,9 @@
 """Quantization and dequantization: the operators `quantized_decomposed::…` of exported programs
 after `convert_pt2e`.
 
-The functions have the operators' signatures. A scale or zero point is an attribute of the composite
-if it is a number, and an operand if it is a tensor.
+The functions take the operators' arguments; dequantization does not read the range and the type of
+the integers. A scale or zero point is an attribute of the composite if it is a number, and an
+operand if it is a tensor.
 """
 
 from collections.abc import Callable
@@ -56,28 +57,14 @@ def quantize_per_channel(
 
 
 def dequantize_per_tensor(
-    input: Tensor,
-    scale: float,
-    zero_point: int,
-    quant_min: int,
-    quant_max: int,
-    dtype: torch.dtype,
-    *,
-    out_dtype: torch.dtype | None = None,
+    input: Tensor, scale: float, zero_point: int, *_: Any, out_dtype: torch.dtype | None = None
 ) -> Tensor:
     """Dequantize integers to `out_dtype`, which is f32 by default."""
     return (input.to(out_dtype or torch.float32) - zero_point) * scale
 
 
 def dequantize_per_tensor_with_tensors(
-    input: Tensor,
-    scale: Tensor,
-    zero_point: Tensor,
-    quant_min: int,
-    quant_max: int,
-    dtype: torch.dtype,
-    *,
-    out_dtype: torch.dtype | None = None,
+    input: Tensor, scale: Tensor, zero_point: Tensor, *_: Any, out_dtype: torch.dtype | None = None
 ) -> Tensor:
     """Dequantize with a scale and a zero point that are tensors of one number."""
     shifted = input.to(out_dtype or torch.float32) - zero_point.reshape(())
@@ -89,10 +76,7 @@ def dequantize_per_channel(
     scales: Tensor,
     zero_points: Tensor | None,
     axis: int,
-    quant_min: int,
-    quant_max: int,
-    dtype: torch.dtype,
-    *,
+    *_: Any,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Dequantize with a scale and a zero point for each index along a dimension."""

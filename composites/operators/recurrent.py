@@ -124,14 +124,10 @@ def adapt_lstm_cell(
     composite: Callable[..., tuple[Tensor, Tensor]],
     input: Tensor,
     hx: Sequence[Tensor],
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor | None = None,
-    b_hh: Tensor | None = None,
+    *weights: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Adapt aten::lstm_cell, which takes both states in one list."""
-    hidden, cell = hx
-    return composite(input, hidden, cell, w_ih, w_hh, b_ih, b_hh)
+    return composite(input, *hx, *weights)
 
 
 def lstm(

@@ -80,7 +80,11 @@ def _with_dtype_and_out(product: Product) -> Product:
     def write(*arguments: Any, out: Tensor, **factors: float) -> Tensor:
         *operands, out_dtype = arguments
         result = product(*operands, out_dtype=out_dtype, **factors)
-        return _write(_as_dtype(out, out_dtype), result)
+        if out.dtype != out_dtype:
+            raise InvalidCallError(
+                f"Expected out tensor to have dtype {out_dtype}, but got {out.dtype} instead"
+            )
+        return _write(out, result)
 
     return write
 
@@ -206,7 +210,7 @@ def _check_wider(dtype: torch.dtype, *operands: Tensor, out: Tensor | None = Non
     """
     *added, self, other = operands
     try:
-        products.check_dtypes("product", (self, other), dtype)
+        products.check_dtypes("product", self, other, dtype)
     except InvalidCallError as error:
         raise UnsupportedCallError(str(error)) from None
     if dtype == self.dtype or any(t.dtype not in (self.dtype, dtype) for t in added):
@@ -215,14 +219,6 @@ def _check_wider(dtype: torch.dtype, *operands: Tensor, out: Tensor | None = Non
         return
     if any(tensor.requires_grad for tensor in (*operands, out)):
         raise UnsupportedCallError("autograd does not support writing to `out`")
-
-
-def _as_dtype(out: Tensor, dtype: torch.dtype) -> Tensor:
-    if out.dtype != dtype:
-        raise InvalidCallError(
-            f"Expected out tensor to have dtype {dtype}, but got {out.dtype} instead"
-        )
-    return out
 
 
 def _write(out: Tensor, result: Tensor) -> Tensor:

@@ -156,12 +156,7 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
 
 
 def randperm(
-    n: int,
-    *,
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
+    n: int, *, dtype: torch.dtype | None = None, device: torch.device | None = None, **_: Any
 ) -> Tensor:
     """The sorting order of random numbers. torch_xla's own loop has no form in StableHLO."""
     drawn = torch.rand(n, dtype=torch.float64, device=device)

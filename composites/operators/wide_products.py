@@ -62,18 +62,17 @@ def convolution(
     return result
 
 
-def check_dtypes(operator: str, operands: Sequence[Tensor], out_dtype: torch.dtype) -> None:
-    """Check that a product of these operands can have a result of `out_dtype`.
+def check_dtypes(operator: str, self: Tensor, other: Tensor, out_dtype: torch.dtype) -> None:
+    """Check that a product of two operands can have a result of `out_dtype`.
 
     Raises:
         InvalidCallError: the operands' dtypes differ, or `out_dtype` is of another kind or
             narrower.
     """
-    dtype = operands[0].dtype
-    other = next((t.dtype for t in operands if t.dtype != dtype), None)
-    if other is not None:
+    dtype = self.dtype
+    if other.dtype != dtype:
         raise InvalidCallError(
-            f"{operator}: expected operands of one dtype, but got {dtype} and {other}"
+            f"{operator}: expected operands of one dtype, but got {dtype} and {other.dtype}"
         )
     if dtype == torch.bool or dtype.is_complex:
         raise InvalidCallError(f"{operator}: out_dtype is not implemented for {dtype} operands")
@@ -86,30 +85,6 @@ def check_dtypes(operator: str, operands: Sequence[Tensor], out_dtype: torch.dty
         raise InvalidCallError(
             f"{operator}: out_dtype {out_dtype} cannot hold every value of the operands' dtype"
             f" {dtype}; it must be as wide or wider"
-        )
-
-
-def check_rank(operator: str, name: str, tensor: Tensor, rank: int) -> None:
-    """Check that an operand has the rank that its operator takes.
-
-    Raises:
-        InvalidCallError: the operand has another rank.
-    """
-    if tensor.dim() != rank:
-        raise InvalidCallError(
-            f"{operator}: {name} must be a {rank}-D tensor, got {tensor.dim()}-D"
-        )
-
-
-def check_inner_sizes(operator: str, self: Tensor, other: Tensor) -> None:
-    """Check that the shapes `[*B, M, K]` and `[*B, K, N]` can be multiplied.
-
-    Raises:
-        InvalidCallError: the shapes cannot be multiplied.
-    """
-    if self.shape[:-2] != other.shape[:-2] or self.shape[-1] != other.shape[-2]:
-        raise InvalidCallError(
-            f"{operator}: shapes {tuple(self.shape)} and {tuple(other.shape)} cannot be multiplied"
         )
 
 

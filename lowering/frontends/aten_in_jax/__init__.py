@@ -19,7 +19,6 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
     fourier,
     indexing,
     linear_algebra,
-    linear_systems,
     losses,
     norms,
     pooling,
@@ -28,5 +27,4 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
     resampling,
     shapes,
     special,
-    spectral,
 )

@@ -32,27 +32,23 @@ def _convolve(
     dilation, output_padding = _per_dimension(dilation, rank), _per_dimension(output_padding, rank)
     spatial = "DHW"[-rank:]
     numbers = (f"NC{spatial}", f"OI{spatial}", f"NC{spatial}")
-    if not transposed:
-        return lax.conv_general_dilated(
-            x, weight, stride, [(p, p) for p in padding],
-            rhs_dilation=dilation, dimension_numbers=numbers, feature_group_count=groups,
-            preferred_element_type=wide,
-        )  # fmt: skip
-    # The gradient of a convolution: the kernel is reversed, its input and output channels are
-    # exchanged within each group, and the operand is dilated.
-    inputs, outputs = weight.shape[0] // groups, weight.shape[1]
-    sizes = weight.shape[2:]
-    kernel = weight.reshape(groups, inputs, outputs, *sizes)
-    kernel = jnp.swapaxes(kernel, 1, 2).reshape(groups * outputs, inputs, *sizes)
-    kernel = lax.rev(kernel, tuple(range(2, 2 + rank)))
-    pads = [
-        (d * (size - 1) - p, d * (size - 1) - p + more)
-        for d, size, p, more in zip(dilation, sizes, padding, output_padding, strict=True)
-    ]
+    pads, spread = [(p, p) for p in padding], [1] * rank
+    if transposed:
+        # The gradient of a convolution: the kernel is reversed, its input and output channels are
+        # exchanged within each group, and the operand is dilated.
+        inputs, outputs = weight.shape[0] // groups, weight.shape[1]
+        sizes = weight.shape[2:]
+        kernel = weight.reshape(groups, inputs, outputs, *sizes)
+        kernel = jnp.swapaxes(kernel, 1, 2).reshape(groups * outputs, inputs, *sizes)
+        weight = lax.rev(kernel, tuple(range(2, 2 + rank)))
+        pads = [
+            (d * (size - 1) - p, d * (size - 1) - p + more)
+            for d, size, p, more in zip(dilation, sizes, padding, output_padding, strict=True)
+        ]
+        stride, spread = spread, stride
     return lax.conv_general_dilated(
-        x, kernel, [1] * rank, pads, lhs_dilation=stride, rhs_dilation=dilation,
-        dimension_numbers=numbers, feature_group_count=groups,
-        preferred_element_type=wide,
+        x, weight, stride, pads, lhs_dilation=spread, rhs_dilation=dilation,
+        dimension_numbers=numbers, feature_group_count=groups, preferred_element_type=wide,
     )  # fmt: skip
 
 

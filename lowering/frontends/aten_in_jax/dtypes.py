@@ -43,34 +43,27 @@ def torch_dtype(dtype: Any) -> torch.dtype:
     return mapped
 
 
-def common_dtype(*values: Any) -> Any:
-    """The dtype in which PyTorch computes with arrays and numbers."""
-    return jax_dtype(_result_type(tuple(map(_stand_in, values))))
+def common_dtype(a: Any, b: Any) -> Any:
+    """The dtype in which PyTorch computes with two arrays or numbers."""
+    return jax_dtype(_result_type(_description(a), _description(b)))
 
 
-def _stand_in(value: Any) -> Any:
+def _description(value: Any) -> Any:
+    """The type of a number, or the dtype of an array and whether it has dimensions."""
     if hasattr(value, "dtype") and hasattr(value, "ndim"):
         return torch_dtype(value.dtype), min(value.ndim, 1)
     return type(value)
 
 
 @cache
-def _result_type(described: tuple[Any, ...]) -> torch.dtype:
-    values = [_value(operand) for operand in described]
-    first = values[0]
-    if len(values) == 1:
-        return first.dtype  # type: ignore[no-any-return]
-    result = torch.result_type(first, values[1])
-    for value in values[2:]:
-        result = torch.result_type(torch.empty(0, dtype=result, device="meta"), value)
-    return result
-
-
-def _value(described: Any) -> Any:
-    if isinstance(described, tuple):
-        dtype, rank = described
-        return torch.empty((0,) * rank, dtype=dtype, device="meta")
-    return described(1)
+def _result_type(*described: Any) -> torch.dtype:
+    a, b = (
+        torch.empty((0,) * kind[1], dtype=kind[0], device="meta")
+        if isinstance(kind, tuple)
+        else kind(1)
+        for kind in described
+    )
+    return torch.result_type(a, b)
 
 
 def opmath_dtype(dtype: Any) -> Any:

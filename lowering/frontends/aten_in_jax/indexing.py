@@ -11,7 +11,7 @@ from jax import lax
 
 from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
-from lowering.frontends.aten_in_jax.table import NoRuleError, Rule, rule
+from lowering.frontends.aten_in_jax.table import NoRuleError, rule
 
 
 @rule("aten::gather")
@@ -122,19 +122,6 @@ def _part(source: Any, index: Any) -> Any:
     return source[tuple(slice(0, size) for size in index.shape)]
 
 
-def _rule_of_scatter(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operators that write to the elements at an index. An index without
-    elements can have another rank, and changes nothing."""
-
-    def register(function: Rule) -> Rule:
-        def changed(dtype: Any, /, x: Any, dim: int, index: Any, *rest: Any, **named: Any) -> Any:
-            return function(dtype, x, dim, index, *rest, **named) if index.size else x
-
-        return rule(*names)(changed)
-
-    return register
-
-
 def _summed(target: Any, values: Any) -> Any:
     """Add values to elements. A sum of booleans is true if one of them is true."""
     return target.max(values) if values.dtype == jnp.bool_ else target.add(values)
@@ -151,8 +138,10 @@ _REDUCING: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-@_rule_of_scatter(*(f"aten::scatter.{kind}" for kind in ("value", "src", "value_reduce", "reduce")))
+@rule(*(f"aten::scatter.{kind}" for kind in ("value", "src", "value_reduce", "reduce")))
 def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, reduce: str = "") -> Any:
+    if not index.size:  # it can have another rank, also in the rules below
+        return x
     is_number = not hasattr(source, "ndim")
     values = jnp.full(index.shape, source, dtype) if is_number else _part(source, index)
     dim %= max(x.ndim, 1)
@@ -162,18 +151,22 @@ def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, reduce
     return _REDUCING[reduce](_elements(x, dim, index), values)
 
 
-@_rule_of_scatter("aten::scatter_add")
+@rule("aten::scatter_add")
 def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
+    if not index.size:
+        return x
     wide = opmath_dtype(dtype)  # as in PyTorch, which rounds such a sum once
     total = _summed(_elements(x.astype(wide), dim, index), _part(source, index).astype(wide))
     return total.astype(dtype)
 
 
-@_rule_of_scatter("aten::scatter_reduce.two")
+@rule("aten::scatter_reduce.two")
 def _scatter_reduce(
     dtype: Any, /, x: Any, dim: int, index: Any, source: Any, reduce: str, *,
     include_self: bool = True,
 ) -> Any:  # fmt: skip
+    if not index.size:
+        return x
     wide = dtype if reduce in ("amax", "amin") else opmath_dtype(dtype)
     x, part = x.astype(wide), _part(source, index).astype(wide)
     if not include_self:  # elements that are written to begin at the neutral value

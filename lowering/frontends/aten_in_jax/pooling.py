@@ -126,22 +126,16 @@ def _average(
     total = sum(window.parts(window.padded(x.astype(wide), 0)))
     if divisor_override:
         return total / divisor_override
-    ones = jnp.ones(window.sizes, wide)
-    if count_include_pad:  # the padding in the arguments, without that of the last window
-        margin = [(p, p) for p in window.padding]
-        inside = _Window(
-            tuple(n + 2 * p for n, p in zip(window.sizes, window.padding, strict=True)),
-            window.kernel, window.stride, (0,) * rank, (1,) * rank, ceil_mode,
-        )  # fmt: skip
-        ones = jnp.pad(ones, margin, constant_values=1)
-        widths = []
-        for size, k, s, n in zip(
-            inside.sizes, window.kernel, window.stride, window.results, strict=True
-        ):
-            widths.append((0, jax.core.max_dim((n - 1) * s + k - size, 0), 0))
-        ones = lax.pad(ones, as_type(0, wide), widths)
-        return total / sum(window.parts(ones))
-    return total / sum(window.parts(window.padded(ones, 0)))
+    counts = jnp.ones((), wide)
+    for size, k, s, p, n in zip(
+        window.sizes, window.kernel, window.stride, window.padding, window.results, strict=True
+    ):
+        # Windows can extend past the padding in the arguments, which counts or does not.
+        margin = p if count_include_pad else 0
+        starts = jnp.arange(n, dtype=wide) * s - p
+        counted = jnp.minimum(starts + k, size + margin) - jnp.maximum(starts, -margin)
+        counts = counts[..., None] * counted
+    return total / counts
 
 
 @rule_of_ranks("aten::avg_pool{}d_backward")

@@ -152,11 +152,7 @@ def _split(dtypes: Any, /, x: Any, size: int, dim: int = 0) -> Any:
 
 @rule("aten::split_with_sizes", "aten::split_with_sizes_copy")
 def _split_with_sizes(dtypes: Any, /, x: Any, sizes: Any, dim: int = 0) -> Any:
-    parts, start = [], 0
-    for size in sizes:
-        parts.append(lax.slice_in_dim(x, start, start + size, axis=dim % x.ndim))
-        start += size
-    return parts
+    return lax.split(x, sizes, dim % x.ndim)
 
 
 @rule("aten::unbind.int", "aten::unbind_copy.int")

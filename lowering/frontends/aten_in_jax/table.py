@@ -14,9 +14,7 @@ from composites.registry.operators import overload
 Rule = Callable[..., Any]
 
 RULES: dict[Any, Rule] = {}
-
-_RULES_OF_PACKAGES: dict[str, Rule] = {}
-"""Rules of operators that other packages define, by the names of the operators."""
+"""Rules by overload. The keys of operators that other packages define are names."""
 
 LINEAR_ALGEBRA: set[Any] = set()
 """Operators whose rules JAX lowers to calls of a library of the device, such as LAPACK."""
@@ -28,20 +26,17 @@ class NoRuleError(UnsupportedCallError):
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """Register a rule for operators, such as `aten::add.Tensor`."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            RULES[overload(name)] = function
-        return function
-
-    return register
+    return _registering(*map(overload, names))
 
 
 def rule_of_package(name: str) -> Callable[[Rule], Rule]:
     """Register a rule for an operator that a package defines if it is imported."""
+    return _registering(name)
 
+
+def _registering(*keys: Any) -> Callable[[Rule], Rule]:
     def register(function: Rule) -> Rule:
-        _RULES_OF_PACKAGES[name] = function
+        RULES.update(dict.fromkeys(keys, function))
         return function
 
     return register
@@ -74,7 +69,7 @@ def has_rule(operator: Any) -> bool:
     """Return whether an operator has a rule. `getitem` of results needs no rule."""
     if not hasattr(operator, "overloadpacket"):
         return True
-    return operator in RULES or operator.name() in _RULES_OF_PACKAGES
+    return operator in RULES or operator.name() in RULES
 
 
 def find_rule(operator: Any) -> Rule:
@@ -84,7 +79,7 @@ def find_rule(operator: Any) -> Rule:
         NoRuleError: the operator has no rule.
     """
     name = getattr(operator, "name", lambda: str(operator))()
-    registered = RULES.get(operator) or _RULES_OF_PACKAGES.get(name)
+    registered = RULES.get(operator) or RULES.get(name)
     if registered is None:
         raise NoRuleError(f"{name} has no rule in JAX")
     return registered
