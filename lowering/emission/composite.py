@@ -26,10 +26,10 @@ from lowering.emission.builder import (
     renumber,
     signature,
 )
+from lowering.emission.dependence import drop_dead, reachable
 from lowering.emission.duplicates import share_equal
-from lowering.emission.inlining import inline_calls
 from lowering.emission.numbers import put_numbers
-from lowering.emission.simplify import drop_dead, reachable, simplify
+from lowering.emission.simplify import inline_calls, simplify
 from lowering.emission.sums import merge_sums
 from lowering.emission.transposes import fold_transposes
 from lowering.emission.types import DecompositionHlo, TensorType

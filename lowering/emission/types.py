@@ -38,12 +38,10 @@ class DecompositionHlo:
     """Parameters that are Python numbers, and their values (0-d numpy arrays)."""
     hides_numbers: bool = False
     """True if XLA must not compute with the values of numbers. In stock graphs they are data."""
-    referred: Mapping[str, bytes] = field(default_factory=dict)
-    """The modules that the decomposition may refer to, by name; see `lowering.emission.linking`."""
 
     def reads(self) -> tuple[bool, ...]:
         """See `lowering.frontends.protocols.TracedFunction`."""
-        read = parameters_read(self.module, self.referred)
+        read = parameters_read(self.module)
         return tuple(number in read for number in self.parameters)
 
     def without_last(self, count: int) -> "DecompositionHlo | None":

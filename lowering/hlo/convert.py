@@ -4,13 +4,11 @@ torch_xla's own converter takes about twice as long: it converts and verifies ev
 several times. Here, half of the instructions are simplified away before the conversion.
 """
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
 from lowering.emission import hlo_proto
 from lowering.emission.builder import renumber
-from lowering.emission.linking import link
 from lowering.emission.simplify import PURE
 from lowering.hlo.shrink import shrink
 from lowering.hlo.splats import fold_splats
@@ -30,40 +28,25 @@ _ERF = "chlo.erf"
 _FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
 
 
-def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})) -> Module | None:
+def to_stablehlo(hlo: bytes) -> Module | None:
     """The StableHLO of a serialized HLO module; None if jaxlib's converter cannot be used for it.
-
-    Args:
-        modules: the modules that the HLO refers to, by name; see `link`.
 
     Decompositions are shared; except for their names, `clean` has nothing to change.
     """
     module = hlo_proto.Module.FromString(hlo)
-    computations = shrink(link(module, modules), hlo_proto.entry_computation(module))
+    computations = shrink(module.computations, hlo_proto.entry_computation(module))
     if not all(i.opcode in _CONVERTED for body in computations for i in body.instructions):
         return None
     return convert(module, computations)
 
 
-def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module:
+def to_located_stablehlo(hlo: bytes) -> Module:
     """Convert like `to_stablehlo` but without simplification, which takes longer. Operations have
     the locations in the metadata of instructions; operations of a decomposition have the location
     of one of its calls."""
     module = hlo_proto.Module.FromString(hlo)
-    computations = link(module, {name: _without_metadata(hlo) for name, hlo in modules.items()})
-    _give_metadata_to_callees(computations)
-    return run_passes(convert(module, computations), clean_passes(), verify=False)
-
-
-def _without_metadata(hlo: bytes) -> bytes:
-    """The module without metadata. If JAX lowered the module, metadata name JAX's functions and
-    refer to a table of that module."""
-    module = hlo_proto.Module.FromString(hlo)
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            instruction.ClearField("metadata")
-    written: bytes = module.SerializeToString()
-    return written
+    _give_metadata_to_callees(module.computations)
+    return run_passes(convert(module, list(module.computations)), clean_passes(), verify=False)
 
 
 def _give_metadata_to_callees(computations: Sequence[Any]) -> None:

@@ -132,7 +132,6 @@ class XlaTracing:
             draws=draws,
             numbers={n: read_values(trace.extras[n]) for n in trace.numbers if n != seed},
             hides_numbers=as_stock and self._graph.device == "CPU",
-            referred=self._graph.referred,
         )
 
 
