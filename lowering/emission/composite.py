@@ -6,8 +6,8 @@ into a graph, XLA turns this call into `stablehlo.composite`. XLA inlines the ca
 claims the composite.
 
 A graph holds a copy of the module for every call, so the module's size costs time in training.
-Dead instructions, instructions that XLA would simplify away, computations without callers and
-duplicate computations are dropped, and so are fields that XLA does not need, see `compact`.
+Dead instructions, instructions that XLA would simplify away and computations without callers are
+dropped, and so are fields that XLA does not need, see `compact`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,6 @@ from lowering.emission.builder import (
     signature,
 )
 from lowering.emission.dependence import drop_dead, reachable
-from lowering.emission.duplicates import share_equal
 from lowering.emission.numbers import put_numbers
 from lowering.emission.simplify import inline_calls, simplify
 from lowering.emission.sums import merge_sums
@@ -109,7 +108,6 @@ def emit_composite(
     else:
         for computation in computations:
             drop_defaults(computation)
-        share_equal(computations)
         simplify(body)
     reached = reachable(body.id, {c.id: c for c in computations})
     kept = [c for c in computations if c.id in reached]
