@@ -60,8 +60,6 @@ def signature(computation: Any) -> Any:
     types = hlo_proto.ProgramShape()
     types.CopyFrom(computation.program_shape)
     types.parameter_names[:] = [""] * len(types.parameters)
-    for shape in (*types.parameters, types.result):
-        hlo_proto.drop_defaults(shape)
     return types
 
 
@@ -75,16 +73,6 @@ def compact(computation: Any) -> None:
         instruction.ClearField("name")
         instruction.ClearField("metadata")
     computation.ClearField("program_shape")
-
-
-def drop_defaults(computation: Any) -> None:
-    """Remove fields that have XLA's default values."""
-    for instruction in computation.instructions:
-        if not instruction.frontend_attributes.map:
-            instruction.ClearField("frontend_attributes")
-        hlo_proto.drop_defaults(instruction.shape)
-        if instruction.opcode == "constant":
-            hlo_proto.drop_defaults(instruction.literal.shape)
 
 
 def renumber(computations: Iterable[Any], first: int) -> int:

@@ -22,7 +22,6 @@ from lowering.emission.builder import (
     as_module,
     calling,
     compact,
-    drop_defaults,
     renumber,
     signature,
 )
@@ -106,8 +105,6 @@ def emit_composite(
     if is_partitioned:
         drop_dead(body)
     else:
-        for computation in computations:
-            drop_defaults(computation)
         simplify(body)
     reached = reachable(body.id, {c.id: c for c in computations})
     kept = [c for c in computations if c.id in reached]

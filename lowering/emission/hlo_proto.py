@@ -125,17 +125,6 @@ def array_shape(element_type: str, dimensions: Sequence[int]) -> Any:
     return shape
 
 
-def drop_defaults(shape: Any) -> None:
-    """Remove, in place, the fields of a shape (protobuf) that have XLA's default values: no dynamic
-    dimension and no padding."""
-    if True not in shape.is_dynamic_dimension:
-        shape.ClearField("is_dynamic_dimension")
-    if shape.layout.tail_padding_alignment_in_elements == 1:
-        shape.layout.ClearField("tail_padding_alignment_in_elements")
-    for part in shape.tuple_shapes:
-        drop_defaults(part)
-
-
 def literal(value: Any, shape: Any) -> Any:
     """Convert a numpy array to a literal (protobuf) of a shape with the same element type.
 
