@@ -1,7 +1,7 @@
 """The inputs and outputs of emission: types of tensors, and decompositions as HLO."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lowering.emission.dependence import parameters_read
@@ -43,11 +43,3 @@ class DecompositionHlo:
         """See `lowering.frontends.protocols.TracedFunction`."""
         read = parameters_read(self.module)
         return tuple(number in read for number in self.parameters)
-
-    def without_last(self, count: int) -> "DecompositionHlo | None":
-        """See `lowering.frontends.protocols.TracedFunction`. A parameter that an instruction has as
-        an operand cannot be left out."""
-        kept = len(self.parameters) - count
-        if any(number is not None for number in self.parameters[kept:]):
-            return None
-        return replace(self, parameters=self.parameters[:kept])

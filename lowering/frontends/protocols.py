@@ -143,10 +143,6 @@ class TracedFunction(Protocol):
     def reads(self) -> Sequence[bool]:
         """For each present operand, True if a result depends on its value."""
 
-    def without_last(self, count: int) -> "TracedFunction | None":
-        """The function without its last operands, on which no result depends; None if it must be
-        traced again."""
-
 
 @dataclass(frozen=True, slots=True)
 class EmittedComposite:

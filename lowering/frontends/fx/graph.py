@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,10 +14,9 @@ from lowering.emission.types import TensorType
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.fx import capture
-from lowering.frontends.fx.aten_graph import without_operands as without_placeholders
 from lowering.frontends.fx.sizes import in_pytorch, vary
 from lowering.frontends.jax.composite_call import Kind, bind, reads
-from lowering.frontends.jax.internals import has_own_sizes, results_for, without_operands
+from lowering.frontends.jax.internals import has_own_sizes, results_for
 from lowering.frontends.protocols import EmittedComposite
 from lowering.frontends.tensor_types import DTYPE_OF, ELEMENT_TYPE_OF
 from lowering.frontends.thread_flag import ThreadFlag
@@ -39,13 +38,6 @@ class FxDecomposition:
         with enable_x64():
             read = reads(self.jaxpr)
         return tuple(read[:-1] if self.draws else read)
-
-    def without_last(self, count: int) -> "FxDecomposition | None":
-        kept = len(self.jaxpr.in_avals) - count - bool(self.draws)
-        jaxpr = without_operands(self.jaxpr, kept, count)
-        if jaxpr is None:
-            return None
-        return replace(self, jaxpr=jaxpr, graph=without_placeholders(self.graph, count))
 
 
 @dataclass(frozen=True, slots=True)
