@@ -563,7 +563,11 @@ _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset
 
 def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     in_program = current_apart() is None
-    function = _decompositions(in_program).get(func) or torch_internals.decomposition_of(func)
+    function = (
+        lists.decomposition_of(func)
+        or _decompositions(in_program).get(func)
+        or torch_internals.decomposition_of(func)
+    )
     if torch.Tag.dynamic_output_shape in func.tags:
         raise ValueReadError(f"the result of {func.name()} has a size that depends on values")
     if function is None and _makes_of_numbers(func, arguments, keywords):
@@ -589,7 +593,7 @@ def _decompositions(in_program: bool) -> Mapping[Any, Kernel]:
     by_pytorch = {**torch_internals.all_decompositions(), **quantize.decompositions()}
     for_norms = norms.FOR_GRAPHS if in_program else norms.FOR_ENTRIES
     ours = {**for_norms, **linear_algebra.DECOMPOSITIONS, **OWN}
-    return {**by_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
+    return {**by_pytorch, **DECOMPOSITIONS, **ours}
 
 
 _FUNCTIONALIZE = torch_internals.parse_key(FUNCTIONALIZATION_KEY)
