@@ -42,19 +42,6 @@ def calling(name: str, types: Any, first: int = 2, **root: Any) -> Any:
     return made
 
 
-def as_module(entry: Any, callees: Iterable[Any] = ()) -> bytes:
-    """A serialized module with this entry computation and its callees."""
-    written: bytes = hlo_proto.Module(
-        name=entry.name,
-        entry_computation_name=entry.name,
-        entry_computation_id=entry.id,
-        id=entry.id,
-        host_program_shape=entry.program_shape,
-        computations=[*callees, entry],
-    ).SerializeToString(deterministic=True)
-    return written
-
-
 def signature(computation: Any) -> Any:
     """The program shape (protobuf) of a computation. XLA requires a name for each parameter."""
     types = hlo_proto.ProgramShape()

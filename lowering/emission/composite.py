@@ -18,13 +18,7 @@ from composites.attribute_types import dictionary
 from lowering.emission import hlo_proto
 from lowering.emission.batch_dimensions import separate_batch_dimensions
 from lowering.emission.batch_norms import expand_batch_norms
-from lowering.emission.builder import (
-    as_module,
-    calling,
-    compact,
-    renumber,
-    signature,
-)
+from lowering.emission.builder import calling, compact, renumber, signature
 from lowering.emission.dependence import drop_dead, reachable
 from lowering.emission.numbers import put_numbers
 from lowering.emission.simplify import inline_calls, simplify
@@ -133,7 +127,15 @@ def emit_composite(
         )
     is_tuple = types.result.element_type == hlo_proto.TUPLE
     results = types.result.tuple_shapes if is_tuple else [types.result]
-    return CompositeHlo(as_module(wrapper, kept), tuple(map(_tensor_type, results)))
+    module = hlo_proto.Module(
+        name=wrapper.name,
+        entry_computation_name=wrapper.name,
+        entry_computation_id=wrapper.id,
+        id=wrapper.id,
+        host_program_shape=types,
+        computations=[*kept, wrapper],
+    ).SerializeToString(deterministic=True)
+    return CompositeHlo(module, tuple(map(_tensor_type, results)))
 
 
 def _instruction(computation: Any, instruction_id: int) -> Any:

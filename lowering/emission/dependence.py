@@ -1,4 +1,4 @@
-"""What the results of a computation depend on: instructions, parameters and other computations."""
+"""The instructions, parameters and computations on which the results of a computation depend."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -259,12 +259,10 @@ def _is_on_cpu_of_varying_size(leaves: Sequence[Any], asked: Any) -> bool:
     return types <= {"cpu"} and any(isinstance(leaf, torch.SymInt) for leaf in leaves)
 
 
-def placeholder(described: torch.Tensor) -> TracedTensor:
-    """An input of the graph, described by a tensor on the device `meta`."""
-    return _placeholder(current_region().graph, described)
-
-
-def _placeholder(graph: torch.fx.Graph, described: torch.Tensor) -> TracedTensor:
+def placeholder(described: torch.Tensor, graph: torch.fx.Graph | None = None) -> TracedTensor:
+    """An input of a graph, by default the current one, described by a tensor on the device
+    `meta`."""
+    graph = current_region().graph if graph is None else graph
     node = graph.placeholder(f"input_{len(graph.nodes)}")
     return TracedTensor(described, _described(node, described))
 
@@ -331,7 +329,7 @@ def _lifted(tensor: TracedTensor, depth: int) -> TracedTensor:
         return tensor
     outer = _lifted(tensor, depth - 1)
     if outer.node not in region.lifted:
-        inner = _placeholder(region.graph, outer.described)
+        inner = placeholder(outer.described, region.graph)
         inner.node.meta[ENCLOSING] = outer.node
         region.lifted[outer.node] = inner
     return region.lifted[outer.node]

@@ -69,32 +69,27 @@ class FxRecording:
 
     @contextmanager
     def recording(self, *, shared: bool = False) -> Iterator[None]:
+        blank = torch.empty((), dtype=torch.int64, device="meta")
         try:
-            with self._recording(shared):
-                yield
+            with (
+                device_offered(),
+                self._graph.recorded(shared=shared),
+                capture.recording(),
+                torch_internals.printing(_text),
+                torch_internals.block_masks_on(device()),
+                # A device that was registered after the first backward has no thread.
+                torch.autograd.set_multithreading_enabled(False),
+                # PyTorch calls operators of control flow through torch.compile.
+                torch.compiler.set_stance("force_eager"),
+            ):
+                self._seed = capture.placeholder(blank)
+                with drawing_from(self._seed), capture.errors_at_end():
+                    yield
         except RuntimeError as error:
             foreign = other_device(str(error))
             if foreign is None:
                 raise
             raise foreign from error
-
-    @contextmanager
-    def _recording(self, shared: bool) -> Iterator[None]:
-        blank = torch.empty((), dtype=torch.int64, device="meta")
-        with (
-            device_offered(),
-            self._graph.recorded(shared=shared),
-            capture.recording(),
-            torch_internals.printing(_text),
-            torch_internals.block_masks_on(device()),
-            # A device that was registered after the first backward has no thread.
-            torch.autograd.set_multithreading_enabled(False),
-            # PyTorch calls operators of control flow through torch.compile.
-            torch.compiler.set_stance("force_eager"),
-        ):
-            self._seed = capture.placeholder(blank)
-            with drawing_from(self._seed), capture.errors_at_end():
-                yield
 
     @contextmanager
     def symbolic(self, dimensions: Bounds) -> Iterator[Mapping[str, Any]]:
