@@ -15,31 +15,11 @@ def insertable(module: Any) -> bytes:
         compact(computation)
     renumber(module.computations, first=1)
     entry.program_shape.CopyFrom(types)
+    module.host_program_shape.CopyFrom(types)
     module.id = module.entry_computation_id = entry.id
     module.name = module.entry_computation_name = entry.name
     written: bytes = module.SerializeToString(deterministic=True)
     return written
-
-
-def calling(name: str, types: Any, first: int = 2, **root: Any) -> Any:
-    """A computation (protobuf) of one instruction, whose operands are all parameters.
-
-    Args:
-        types: the program shape of the computation.
-        first: the id of the first parameter; no other instruction has this id or a higher one.
-        root: fields of the instruction.
-    """
-    made = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=types)
-    for number, shape in enumerate(types.parameters):
-        made.instructions.add(
-            name="p.1", opcode="parameter", id=first + number, parameter_number=number, shape=shape
-        )
-    made.root_id = first + len(types.parameters)
-    operands = range(first, made.root_id)
-    made.instructions.add(
-        name="c.1", id=made.root_id, operand_ids=operands, shape=types.result, **root
-    )
-    return made
 
 
 def signature(computation: Any) -> Any:
