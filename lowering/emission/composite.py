@@ -16,14 +16,13 @@ from typing import Any
 
 from composites.attribute_types import dictionary
 from lowering.emission import hlo_proto
-from lowering.emission.batch_dimensions import separate_batch_dimensions
 from lowering.emission.batch_norms import expand_batch_norms
 from lowering.emission.builder import insertable
 from lowering.emission.dependence import drop_dead, reachable
 from lowering.emission.numbers import put_numbers
+from lowering.emission.products import fold_transposes, separate_batch_dimensions
 from lowering.emission.simplify import inline_calls, simplify
 from lowering.emission.sums import merge_sums
-from lowering.emission.transposes import fold_transposes
 from lowering.emission.types import DecompositionHlo, TensorType
 
 

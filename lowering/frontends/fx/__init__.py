@@ -11,7 +11,6 @@ programs with tensors on the CPU, also with torch 2.9.
 | module | content |
 |---|---|
 | `frontend` | the parts below as one `Frontend` |
-| `device` | the device of traced tensors |
 | `capture` | traced tensors, and the graph that records what is computed with them |
 | `tensors` | types of tensors, and placeholders |
 | `sizes` | sizes that vary: PyTorch's symbols, and the symbols of JAX that replace them |
@@ -37,6 +36,12 @@ EXTRA = "torch"
 
 LAST_IMPORTED_MODULE = "lowering.frontends.fx.frontend"
 """The module after whose import the composites of XLA_COMPOSITE_OP are turned on."""
+
+DEVICE_TYPE = "lazy"
+"""The type of the device of traced tensors, which PyTorch defines and no package registers any
+more. The process therefore stays as it was: `torch.accelerator` is the user's, other packages may
+register their own device, and any tensor on this device is traced. PyTorch has dispatch keys for
+the device, also for autograd and autocast."""
 
 DISPATCH_KEY = "Lazy"
 AUTOGRAD_KEY = "AutogradLazy"

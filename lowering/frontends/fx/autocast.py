@@ -18,7 +18,7 @@ from composites.contexts import with_setting, with_value
 from composites.registry.operators import overload
 from composites.torch_internals import pytree
 from lowering.frontends import autocast as states
-from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.fx import DEVICE_TYPE
 from lowering.frontends.protocols import Kernel
 from lowering.frontends.registration import register_at_key
 

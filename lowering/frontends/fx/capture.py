@@ -32,8 +32,7 @@ from lowering.frontends.errors import (
     ValueReadError,
     check_constant,
 )
-from lowering.frontends.fx import FUNCTIONALIZATION_KEY, lists
-from lowering.frontends.fx.device import device
+from lowering.frontends.fx import DEVICE_TYPE, FUNCTIONALIZATION_KEY, lists
 from lowering.frontends.fx.sizes import as_expressions, describing, vary
 from lowering.frontends.fx.sources import keep_source
 from lowering.frontends.protocols import Kernel
@@ -63,6 +62,11 @@ class TracedTensor(torch.Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return called(func, args, kwargs or {})
+
+
+def device() -> torch.device:
+    """The device of traced tensors of programs."""
+    return torch.device(DEVICE_TYPE, 0)
 
 
 def _device() -> torch.device:

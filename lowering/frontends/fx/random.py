@@ -27,9 +27,8 @@ from composites.contexts import with_last
 from composites.registry.operators import overload
 from lowering.frontends.aten_in_jax.table import RULES, NoRuleError
 from lowering.frontends.errors import ControlFlowError, NoKernelError
-from lowering.frontends.fx import capture
+from lowering.frontends.fx import DEVICE_TYPE, capture
 from lowering.frontends.fx.capture import TracedTensor
-from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.protocols import Kernel, Seed
 from lowering.frontends.random_states import following
 

@@ -9,9 +9,8 @@ import torch
 
 from composites import torch_internals
 from lowering.frontends.errors import other_device
-from lowering.frontends.fx import capture, sources
+from lowering.frontends.fx import DEVICE_TYPE, capture, sources
 from lowering.frontends.fx.autocast import offered
-from lowering.frontends.fx.device import DEVICE_TYPE, device
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from, states_offered
@@ -76,7 +75,7 @@ class FxRecording:
                 self._graph.recorded(shared=shared),
                 capture.recording(),
                 torch_internals.printing(_text),
-                torch_internals.block_masks_on(device()),
+                torch_internals.block_masks_on(capture.device()),
                 # A device that was registered after the first backward has no thread.
                 torch.autograd.set_multithreading_enabled(False),
                 # PyTorch calls operators of control flow through torch.compile.

@@ -8,8 +8,7 @@ import torch
 
 from composites import torch_internals
 from lowering.emission.types import TensorType
-from lowering.frontends.fx import capture
-from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.fx import DEVICE_TYPE, capture
 from lowering.frontends.fx.sizes import in_jax, in_pytorch, vary
 from lowering.frontends.tensor_types import DTYPE_OF, tensor_type
 

@@ -1,6 +1,7 @@
 """Tensors of torch_xla: their types and values, and placeholders without data."""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import count
 from typing import Any
 
@@ -143,3 +144,22 @@ def made_since(first: int, outputs: Sequence[torch.Tensor], context: Any) -> set
         for id_, tensor in zip(ids, tensors, strict=True)
         if id_ < 0 or id_ > first
     }
+
+
+def before_dynamic_sizes(call: Callable[[], None]) -> None:
+    """Call a function before a size of a tensor becomes dynamic, by `_xla_mark_dynamic`, which
+    torch_xla's own export of a program calls.
+
+    torch_xla's lowerings follow dynamic sizes. A computation has fixed shapes, and the conversion
+    of a graph that calls a computation with such a tensor fails. torch_xla does not tell which
+    tensors have dynamic sizes: a tensor that is computed from a marked tensor has the shape of the
+    example.
+    """
+    original = _XLAC._xla_mark_dynamic
+
+    @wraps(original)
+    def marked(*arguments: Any, **keywords: Any) -> Any:
+        call()
+        return original(*arguments, **keywords)
+
+    _XLAC._xla_mark_dynamic = marked
