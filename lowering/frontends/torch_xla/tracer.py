@@ -24,7 +24,7 @@ from lowering.frontends.torch_xla.random import (
     MARK,
     XlaRandomNumbers,
     advances_between,
-    carries_mark,
+    advances_since_mark,
 )
 from lowering.frontends.torch_xla.tensors import (
     DEVICE_TYPE,
@@ -125,7 +125,8 @@ class XlaTracing:
             with self._random_numbers.at(MARK):
                 trace = traced()
             with values_readable():
-                seed = next((n for n, tensor in trace.extras.items() if carries_mark(tensor)), None)
+                counts = {n: advances_since_mark(tensor) for n, tensor in trace.extras.items()}
+            seed = next((n for n, count in counts.items() if count == 0), None)
         return replace(
             trace.decomposition,
             seed=seed,
