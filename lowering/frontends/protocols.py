@@ -54,12 +54,6 @@ class Tensors(Protocol):
     def described(self, type_: TensorType) -> tuple[Any, Any]:
         """The shape and dtype of a tensor of a type."""
 
-    def keeps(self, type_: TensorType) -> bool:
-        """Return whether results of a type keep their dtype when a computation is inserted."""
-
-    def sharding_text(self, tensor: Any) -> str:
-        """The sharding of a tensor among devices, as GSPMD's text; empty if it has no sharding."""
-
     def placeholder(self, like: Any) -> Any:
         """A tensor without data that has the shape and dtype of `like`.
 
@@ -113,9 +107,6 @@ class Dispatching(Protocol):
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         """The stock kernel."""
 
-    def decomposes(self, operator: Operator) -> bool:
-        """Return whether the frontend itself decomposes an operator above its backend kernels."""
-
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
         """Replace the stock kernel, without a warning."""
 
@@ -124,9 +115,6 @@ class Dispatching(Protocol):
 
     def tidy(self) -> None:
         """Remove registrations that overrides left behind because other threads were running."""
-
-    def crashes(self, operator: Operator) -> bool:
-        """Return whether the stock kernel ends the process instead of raising an exception."""
 
 
 # ---- graphs: used by hooks ----
@@ -403,3 +391,12 @@ class Frontend:
     dynamic_sizes: Callable[[Callable[[], None]], None] | None = None
     """Calls a function before a size of a tensor becomes dynamic, which computations do not
     support. None: no size is dynamic."""
+    decomposes: Callable[[Operator], bool] = lambda operator: False
+    """Returns True for an operator that the frontend itself decomposes above its backend
+    kernels."""
+    crashing: frozenset[str] = frozenset()
+    """Operators whose stock kernels end the process instead of raising an exception."""
+    lost_types: frozenset[str] = frozenset()
+    """Element types of results that get another dtype when a computation is inserted."""
+    sharding_text: Callable[[Any], str] = lambda tensor: ""
+    """Returns the sharding of a tensor among devices, as GSPMD's text; empty without a sharding."""

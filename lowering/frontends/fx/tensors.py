@@ -44,14 +44,6 @@ class FxTensors:
         return torch.Size(in_pytorch(type_.shape)), DTYPE_OF[type_.element_type]
 
     @staticmethod
-    def keeps(type_: TensorType) -> bool:
-        return True
-
-    @staticmethod
-    def sharding_text(tensor: torch.Tensor) -> str:
-        return ""
-
-    @staticmethod
     def placeholder(like: torch.Tensor) -> torch.Tensor:
         return torch_internals.functional(traced_placeholder(like))
 

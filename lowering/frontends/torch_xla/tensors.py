@@ -19,7 +19,7 @@ _XLAC = torch_xla._XLAC
 DEVICE_TYPE = "xla"
 
 _MISSING = ("f8E8M0FNU",)
-_SIGNED = frozenset({"ui16", "ui32", "ui64"})
+SIGNED = frozenset({"ui16", "ui32", "ui64"})
 """Unsigned types that torch_xla 2.9 treats as signed when it makes a tensor of an XLA value: the
 tensor's dtype is then int16, int32 or int64."""
 
@@ -44,19 +44,9 @@ class XlaTensors:
         return torch.Size(type_.shape), DTYPE_OF[type_.element_type]
 
     @staticmethod
-    def keeps(type_: TensorType) -> bool:
-        return type_.element_type not in _SIGNED
-
-    @staticmethod
-    def sharding_text(tensor: torch.Tensor) -> str:
-        if not XlaTensors.owns(tensor):
-            return ""
-        return _XLAC._get_xla_sharding_spec(tensor)  # type: ignore[no-any-return]
-
-    @staticmethod
     def placeholder(like: torch.Tensor) -> torch.Tensor:
         type_ = XlaTensors.tensor_type(like)
-        if type_.element_type in _SIGNED:
+        if type_.element_type in SIGNED:
             return _stand_in(like)
         if type_.element_type.startswith("f8"):  # create_placeholder_tensor does not support these
             shape = {"type": type_.element_type.lower(), "sizes": type_.shape}
@@ -68,6 +58,11 @@ class XlaTensors:
     @staticmethod
     def read_instead(computed: torch.Tensor, saved: torch.Tensor) -> None:
         """Leave it to XLA, which computes equal values of one graph once."""
+
+
+def sharding_text(tensor: torch.Tensor) -> str:
+    """See `lowering.frontends.protocols.Frontend`."""
+    return _XLAC._get_xla_sharding_spec(tensor) if XlaTensors.owns(tensor) else ""
 
 
 def _stand_in(like: torch.Tensor) -> torch.Tensor:
