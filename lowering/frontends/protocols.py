@@ -37,9 +37,8 @@ class WrittenOperandError(RuntimeError):
 class Tensors(Protocol):
     """The tensors of a frontend."""
 
-    @property
-    def device_type(self) -> str:
-        """The type of the tensors' devices in PyTorch, such as `xla`."""
+    device_type: str
+    """The type of the tensors' devices in PyTorch, such as `xla`."""
 
     def owns(self, tensor: Any) -> bool:
         """Return whether a tensor is on a device of `device_type`. Dynamo can trace this method."""
@@ -92,17 +91,12 @@ class Override(Protocol):
 class Dispatching(Protocol):
     """Kernels in PyTorch's dispatcher."""
 
-    @property
-    def dispatch_key(self) -> str:
-        """Dispatch key of the backend, such as `XLA`."""
-
-    @property
-    def autograd_key(self) -> str:
-        """The key directly above PyTorch's decompositions, such as `AutogradXLA`."""
-
-    @property
-    def functionalization_key(self) -> str:
-        """The key directly above the backend's, which a call reaches first in inference mode."""
+    dispatch_key: str
+    """Dispatch key of the backend, such as `XLA`."""
+    autograd_key: str
+    """The key directly above PyTorch's decompositions, such as `AutogradXLA`."""
+    functionalization_key: str
+    """The key directly above the backend's, which a call reaches first in inference mode."""
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         """The stock kernel."""
@@ -143,9 +137,8 @@ class EmittedComposite:
 class Graph(Protocol):
     """The graph that the frontend builds."""
 
-    @property
-    def device(self) -> str:
-        """The kind of device on which graphs run, such as `CPU`. Lowerings may depend on it."""
+    device: str
+    """The kind of device on which graphs run, such as `CPU`. Lowerings may depend on it."""
 
     @property
     def target(self) -> Hashable:
