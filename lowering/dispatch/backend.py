@@ -294,7 +294,7 @@ def lower_composite(
         return fallback
     if check is not None:
         check(composite)
-    lost = [type_ for type_ in composite.results if not frontend.tensors.keeps(type_)]
+    lost = [type_ for type_ in composite.results if type_.element_type in frontend.lost_types]
     if lost:
         reason = f"torch_xla gives results of {lost[0]} another dtype"
         return statistics.fallback(reason, operands, is_platform_specific=True)

@@ -15,43 +15,10 @@ def insertable(module: Any) -> bytes:
         compact(computation)
     renumber(module.computations, first=1)
     entry.program_shape.CopyFrom(types)
+    module.host_program_shape.CopyFrom(types)
     module.id = module.entry_computation_id = entry.id
     module.name = module.entry_computation_name = entry.name
     written: bytes = module.SerializeToString(deterministic=True)
-    return written
-
-
-def calling(name: str, types: Any, first: int = 2, **root: Any) -> Any:
-    """A computation (protobuf) of one instruction, whose operands are all parameters.
-
-    Args:
-        types: the program shape of the computation.
-        first: the id of the first parameter; no other instruction has this id or a higher one.
-        root: fields of the instruction.
-    """
-    made = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=types)
-    for number, shape in enumerate(types.parameters):
-        made.instructions.add(
-            name="p.1", opcode="parameter", id=first + number, parameter_number=number, shape=shape
-        )
-    made.root_id = first + len(types.parameters)
-    operands = range(first, made.root_id)
-    made.instructions.add(
-        name="c.1", id=made.root_id, operand_ids=operands, shape=types.result, **root
-    )
-    return made
-
-
-def as_module(entry: Any, callees: Iterable[Any] = ()) -> bytes:
-    """A serialized module with this entry computation and its callees."""
-    written: bytes = hlo_proto.Module(
-        name=entry.name,
-        entry_computation_name=entry.name,
-        entry_computation_id=entry.id,
-        id=entry.id,
-        host_program_shape=entry.program_shape,
-        computations=[*callees, entry],
-    ).SerializeToString(deterministic=True)
     return written
 
 
@@ -60,8 +27,6 @@ def signature(computation: Any) -> Any:
     types = hlo_proto.ProgramShape()
     types.CopyFrom(computation.program_shape)
     types.parameter_names[:] = [""] * len(types.parameters)
-    for shape in (*types.parameters, types.result):
-        hlo_proto.drop_defaults(shape)
     return types
 
 
@@ -75,16 +40,6 @@ def compact(computation: Any) -> None:
         instruction.ClearField("name")
         instruction.ClearField("metadata")
     computation.ClearField("program_shape")
-
-
-def drop_defaults(computation: Any) -> None:
-    """Remove fields that have XLA's default values."""
-    for instruction in computation.instructions:
-        if not instruction.frontend_attributes.map:
-            instruction.ClearField("frontend_attributes")
-        hlo_proto.drop_defaults(instruction.shape)
-        if instruction.opcode == "constant":
-            hlo_proto.drop_defaults(instruction.literal.shape)
 
 
 def renumber(computations: Iterable[Any], first: int) -> int:

@@ -6,8 +6,8 @@ into a graph, XLA turns this call into `stablehlo.composite`. XLA inlines the ca
 claims the composite.
 
 A graph holds a copy of the module for every call, so the module's size costs time in training.
-Dead instructions, instructions that XLA would simplify away, computations without callers and
-duplicate computations are dropped, and so are fields that XLA does not need, see `compact`.
+Dead instructions, instructions that XLA would simplify away and computations without callers are
+dropped, and so are fields that XLA does not need, see `compact`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,22 +16,13 @@ from typing import Any
 
 from composites.attribute_types import dictionary
 from lowering.emission import hlo_proto
-from lowering.emission.batch_dimensions import separate_batch_dimensions
 from lowering.emission.batch_norms import expand_batch_norms
-from lowering.emission.builder import (
-    as_module,
-    calling,
-    compact,
-    drop_defaults,
-    renumber,
-    signature,
-)
-from lowering.emission.duplicates import share_equal
-from lowering.emission.inlining import inline_calls
+from lowering.emission.builder import insertable
+from lowering.emission.dependence import drop_dead, reachable
 from lowering.emission.numbers import put_numbers
-from lowering.emission.simplify import drop_dead, reachable, simplify
+from lowering.emission.products import fold_transposes, separate_batch_dimensions
+from lowering.emission.simplify import inline_calls, simplify
 from lowering.emission.sums import merge_sums
-from lowering.emission.transposes import fold_transposes
 from lowering.emission.types import DecompositionHlo, TensorType
 
 
@@ -101,44 +92,55 @@ def emit_composite(
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))
     computations = [*norms, *source.computations]  # in XLA's order, callers come last
-    types = signature(body)
-    for computation in computations:
-        compact(computation)
     if is_partitioned:
         drop_dead(body)
     else:
-        for computation in computations:
-            drop_defaults(computation)
-        share_equal(computations)
         simplify(body)
-    reached = reachable(body.id, {c.id: c for c in computations})
+    reached = reachable(body.id, by_id)
     kept = [c for c in computations if c.id in reached]
-    next_id = renumber(kept, first=2)
-    body.name = f"{name}.impl.1"
-
+    body.name = f"{name}.impl"
     written = {
         "composite.attributes": dictionary(attributes),
         "composite.name": name,
         "composite.version": str(version),
     }
-    wrapper = calling(
-        name,
-        types,
-        next_id,
+    guarded = guard_products and any(map(_has_wide_product, kept))
+    caller = _caller(name, body, written, guarded=guarded)
+    caller.id = 1 + max(reached)
+    module = hlo_proto.Module(computations=[*kept, caller], entry_computation_id=caller.id)
+    result = body.program_shape.result
+    results = result.tuple_shapes if result.element_type == hlo_proto.TUPLE else [result]
+    return CompositeHlo(insertable(module), tuple(map(_tensor_type, results)))
+
+
+def _caller(name: str, body: Any, attributes: Mapping[str, str], *, guarded: bool) -> Any:
+    """A computation (protobuf) that calls another one as a composite.
+
+    Args:
+        attributes: the frontend attributes of the call.
+        guarded: add a barrier after the call.
+    """
+    types = body.program_shape
+    made = hlo_proto.Computation(name=name, program_shape=types)
+    for number, shape in enumerate(types.parameters):
+        made.instructions.add(opcode="parameter", id=number, parameter_number=number, shape=shape)
+    call = len(types.parameters)
+    made.instructions.add(
         opcode="call",
+        id=call,
+        operand_ids=range(call),
+        shape=types.result,
         called_computation_ids=[body.id],
         is_composite=True,
-        frontend_attributes={"map": [{"key": k, "value": text} for k, text in written.items()]},
+        frontend_attributes={"map": [{"key": k, "value": v} for k, v in attributes.items()]},
     )
-    if guard_products and any(map(_has_wide_product, kept)):
-        call = wrapper.root_id
-        wrapper.root_id = call + 1
-        wrapper.instructions.add(
-            name="o.1", opcode="opt-barrier", id=call + 1, operand_ids=[call], shape=types.result
+    made.root_id = call
+    if guarded:
+        made.root_id = call + 1
+        made.instructions.add(
+            opcode="opt-barrier", id=call + 1, operand_ids=[call], shape=types.result
         )
-    is_tuple = types.result.element_type == hlo_proto.TUPLE
-    results = types.result.tuple_shapes if is_tuple else [types.result]
-    return CompositeHlo(as_module(wrapper, kept), tuple(map(_tensor_type, results)))
+    return made
 
 
 def _instruction(computation: Any, instruction_id: int) -> Any:

@@ -19,13 +19,12 @@ _REPEATED = "*"
 
 # message -> fields, each as `name number type`; `*` marks a repeated field
 _MESSAGES = {
-    # A tail padding of 0 stands for 1, as does its absence.
-    "Layout": "minor_to_major 1 int64*, tail_padding_alignment_in_elements 16 int64",
+    "Layout": "minor_to_major 1 int64*",
     # `is_dynamic_dimension` is empty, or has one value for each dimension.
     "Shape": "element_type 2 int32, dimensions 3 int64*, tuple_shapes 4 Shape*, layout 5 Layout,"
     " is_dynamic_dimension 6 bool*",
     "ProgramShape": "parameters 1 Shape*, result 2 Shape, parameter_names 3 string*",
-    "Metadata": "op_name 2 string, source_file 3 string, source_line 4 int32",
+    "Metadata": "op_name 2 string",
     "FrontendAttribute": "key 1 string, value 2 string",  # an entry of a map
     "FrontendAttributes": "map 1 FrontendAttribute*",
     # Real and imaginary parts of complex numbers alternate.
@@ -123,17 +122,6 @@ def array_shape(element_type: str, dimensions: Sequence[int]) -> Any:
     shape = Shape(element_type=PRIMITIVE_TYPES[element_type], dimensions=dimensions)
     shape.layout.minor_to_major.extend(reversed(range(len(dimensions))))
     return shape
-
-
-def drop_defaults(shape: Any) -> None:
-    """Remove, in place, the fields of a shape (protobuf) that have XLA's default values: no dynamic
-    dimension and no padding."""
-    if True not in shape.is_dynamic_dimension:
-        shape.ClearField("is_dynamic_dimension")
-    if shape.layout.tail_padding_alignment_in_elements == 1:
-        shape.layout.ClearField("tail_padding_alignment_in_elements")
-    for part in shape.tuple_shapes:
-        drop_defaults(part)
 
 
 def literal(value: Any, shape: Any) -> Any:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from lowering.emission import hlo_proto, literals
+from lowering.emission.dependence import drop_dead
 from lowering.emission.literals import Values
 
 # Opcodes whose value depends on operands and attributes alone. Calls are not among them: two calls
@@ -54,40 +55,19 @@ def _is_plain(instruction: Any) -> bool:
     )
 
 
-def drop_dead(
-    computation: Any, stays: Callable[[str], bool] = lambda opcode: opcode == "parameter"
-) -> None:
-    """Remove, in place, the instructions that the root does not reach.
+def is_plain_call(instruction: Any) -> bool:
+    """Return whether an instruction is a call that is not a composite."""
+    return instruction.opcode == "call" and not instruction.is_composite
 
-    Args:
-        stays: return True if instructions of an opcode, such as a parameter, stay with their
-            operands.
+
+def inline_calls(computation: Any, by_id: Mapping[int, Any]) -> None:
+    """Inline, in place, every call in a computation (protobuf) that is not a composite.
+
+    A computation that is inserted into a graph arrives as a call of a separate computation. Inside
+    a decomposition, such a call has no use.
     """
-    by_id = {instruction.id: instruction for instruction in computation.instructions}
-    live: set[int] = set()
-    pending = [computation.root_id, *(n for n, item in by_id.items() if stays(item.opcode))]
-    while pending:
-        instruction = by_id[pending.pop()]
-        if instruction.id not in live:
-            live.add(instruction.id)
-            pending.extend(instruction.operand_ids)
-            pending.extend(instruction.control_predecessor_ids)
-    kept = [instruction for instruction in computation.instructions if instruction.id in live]
-    computation.ClearField("instructions")
-    computation.instructions.extend(kept)
-
-
-def reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
-    """Ids of a computation and of all its direct and indirect callees."""
-    reached: set[int] = set()
-    pending = [entry_id]
-    while pending:
-        computation_id = pending.pop()
-        if computation_id not in reached:
-            reached.add(computation_id)
-            for instruction in by_id[computation_id].instructions:
-                pending.extend(instruction.called_computation_ids)
-    return reached
+    if any(map(is_plain_call, computation.instructions)):
+        _InlinedBody().rewrite(computation, by_id)
 
 
 class ComputationBody:
@@ -113,23 +93,50 @@ class ComputationBody:
         self._values: dict[int, Values] = {}
         """The values of constants, and of tensors that are filled with a constant."""
 
-    def rewrite(self, computation: Any) -> None:
-        """Simplify a computation, in place. Instructions that nothing reads any more stay."""
-        positions: dict[int, int] = {}
-        for instruction in computation.instructions:
-            instruction_id = instruction.id
-            operands = [positions[operand] for operand in instruction.operand_ids]
-            instruction.ClearField("name")
-            instruction.ClearField("metadata")
-            instruction.ClearField("id")
-            instruction.ClearField("operand_ids")
-            positions[instruction_id] = self.add_value(instruction, instruction.opcode, operands)
+    def rewrite(self, computation: Any, by_id: Mapping[int, Any] | None = None) -> None:
+        """Simplify a computation, in place. Instructions that nothing reads any more stay.
+
+        Args:
+            by_id: the computations of the module, by id, to inline calls that are not composites.
+        """
+        root = self._add_all(computation, None, by_id or {})
         computation.ClearField("instructions")
         for position, instruction in enumerate(self.instructions):
             instruction.id = 1 + position
             instruction.operand_ids[:] = [1 + operand for operand in self.operands[position]]
         computation.instructions.extend(self.instructions)
-        computation.root_id = 1 + positions[computation.root_id]
+        computation.root_id = 1 + root
+
+    def _add_all(
+        self, computation: Any, arguments: list[int] | None, by_id: Mapping[int, Any]
+    ) -> int:
+        """Add the instructions of a computation, and return the position of its root.
+
+        Args:
+            arguments: the positions of the parameters' values in a call; None to keep parameters.
+        """
+        positions: dict[int, int] = {}
+        for instruction in computation.instructions:  # operands come before their users
+            number, opcode = instruction.id, instruction.opcode
+            operands = [positions[operand] for operand in instruction.operand_ids]
+            if opcode == "parameter" and arguments is not None:
+                positions[number] = arguments[instruction.parameter_number]
+                continue
+            if by_id and is_plain_call(instruction):
+                callee = by_id[instruction.called_computation_ids[0]]
+                positions[number] = self._add_all(callee, operands, by_id)
+                continue
+            if arguments is not None:  # the computation may have other callers
+                copied = hlo_proto.Instruction()
+                copied.CopyFrom(instruction)
+                instruction = copied
+            for field in ("name", "metadata", "id", "operand_ids"):
+                instruction.ClearField(field)
+            before = instruction.control_predecessor_ids
+            if before:
+                before[:] = [1 + positions[predecessor] for predecessor in before]
+            positions[number] = self.add_value(instruction, opcode, operands)
+        return positions[computation.root_id]
 
     def add_value(self, instruction: Any, opcode: str, operands: list[int]) -> int:
         """Return the position of an instruction's value, which is added unless it exists."""
@@ -299,6 +306,15 @@ def _same_type(left: Any, right: Any) -> bool:
         and left.shape.element_type != hlo_proto.TUPLE
         and left.shape.dimensions == right.shape.dimensions
     )
+
+
+class _InlinedBody(ComputationBody):
+    """The instructions of a computation and of its callees, which are not simplified."""
+
+    shared = frozenset()
+
+    def rule(self, instruction: Any, opcode: str) -> "Rule | None":
+        return ComputationBody.get_tuple_element if opcode == "get-tuple-element" else None
 
 
 Rule: TypeAlias = Callable[[ComputationBody, Any, list[int]], int | None]

@@ -1,7 +1,7 @@
 """The inputs and outputs of emission: types of tensors, and decompositions as HLO."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lowering.emission.dependence import parameters_read
@@ -38,18 +38,8 @@ class DecompositionHlo:
     """Parameters that are Python numbers, and their values (0-d numpy arrays)."""
     hides_numbers: bool = False
     """True if XLA must not compute with the values of numbers. In stock graphs they are data."""
-    referred: Mapping[str, bytes] = field(default_factory=dict)
-    """The modules that the decomposition may refer to, by name; see `lowering.emission.linking`."""
 
     def reads(self) -> tuple[bool, ...]:
         """See `lowering.frontends.protocols.TracedFunction`."""
-        read = parameters_read(self.module, self.referred)
+        read = parameters_read(self.module)
         return tuple(number in read for number in self.parameters)
-
-    def without_last(self, count: int) -> "DecompositionHlo | None":
-        """See `lowering.frontends.protocols.TracedFunction`. A parameter that an instruction has as
-        an operand cannot be left out."""
-        kept = len(self.parameters) - count
-        if any(number is not None for number in self.parameters[kept:]):
-            return None
-        return replace(self, parameters=self.parameters[:kept])

@@ -292,7 +292,7 @@ class _StepTracer:
                 f"{name} cannot be an input: {error}; cast it, or pass its bits as uint8 with"
                 " .view(torch.uint8)"
             ) from error
-        mark = self.frontend.tensors.sharding_text(like)
+        mark = self.frontend.sharding_text(like)
         if mark:
             self.traced.marks[name] = mark
         return self.traced.inputs[name].clone()

@@ -37,9 +37,8 @@ class WrittenOperandError(RuntimeError):
 class Tensors(Protocol):
     """The tensors of a frontend."""
 
-    @property
-    def device_type(self) -> str:
-        """The type of the tensors' devices in PyTorch, such as `xla`."""
+    device_type: str
+    """The type of the tensors' devices in PyTorch, such as `xla`."""
 
     def owns(self, tensor: Any) -> bool:
         """Return whether a tensor is on a device of `device_type`. Dynamo can trace this method."""
@@ -53,12 +52,6 @@ class Tensors(Protocol):
 
     def described(self, type_: TensorType) -> tuple[Any, Any]:
         """The shape and dtype of a tensor of a type."""
-
-    def keeps(self, type_: TensorType) -> bool:
-        """Return whether results of a type keep their dtype when a computation is inserted."""
-
-    def sharding_text(self, tensor: Any) -> str:
-        """The sharding of a tensor among devices, as GSPMD's text; empty if it has no sharding."""
 
     def placeholder(self, like: Any) -> Any:
         """A tensor without data that has the shape and dtype of `like`.
@@ -98,23 +91,15 @@ class Override(Protocol):
 class Dispatching(Protocol):
     """Kernels in PyTorch's dispatcher."""
 
-    @property
-    def dispatch_key(self) -> str:
-        """Dispatch key of the backend, such as `XLA`."""
-
-    @property
-    def autograd_key(self) -> str:
-        """The key directly above PyTorch's decompositions, such as `AutogradXLA`."""
-
-    @property
-    def functionalization_key(self) -> str:
-        """The key directly above the backend's, which a call reaches first in inference mode."""
+    dispatch_key: str
+    """Dispatch key of the backend, such as `XLA`."""
+    autograd_key: str
+    """The key directly above PyTorch's decompositions, such as `AutogradXLA`."""
+    functionalization_key: str
+    """The key directly above the backend's, which a call reaches first in inference mode."""
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         """The stock kernel."""
-
-    def decomposes(self, operator: Operator) -> bool:
-        """Return whether the frontend itself decomposes an operator above its backend kernels."""
 
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
         """Replace the stock kernel, without a warning."""
@@ -124,9 +109,6 @@ class Dispatching(Protocol):
 
     def tidy(self) -> None:
         """Remove registrations that overrides left behind because other threads were running."""
-
-    def crashes(self, operator: Operator) -> bool:
-        """Return whether the stock kernel ends the process instead of raising an exception."""
 
 
 # ---- graphs: used by hooks ----
@@ -143,10 +125,6 @@ class TracedFunction(Protocol):
     def reads(self) -> Sequence[bool]:
         """For each present operand, True if a result depends on its value."""
 
-    def without_last(self, count: int) -> "TracedFunction | None":
-        """The function without its last operands, on which no result depends; None if it must be
-        traced again."""
-
 
 @dataclass(frozen=True, slots=True)
 class EmittedComposite:
@@ -159,9 +137,8 @@ class EmittedComposite:
 class Graph(Protocol):
     """The graph that the frontend builds."""
 
-    @property
-    def device(self) -> str:
-        """The kind of device on which graphs run, such as `CPU`. Lowerings may depend on it."""
+    device: str
+    """The kind of device on which graphs run, such as `CPU`. Lowerings may depend on it."""
 
     @property
     def target(self) -> Hashable:
@@ -407,3 +384,12 @@ class Frontend:
     dynamic_sizes: Callable[[Callable[[], None]], None] | None = None
     """Calls a function before a size of a tensor becomes dynamic, which computations do not
     support. None: no size is dynamic."""
+    decomposes: Callable[[Operator], bool] = lambda operator: False
+    """Returns True for an operator that the frontend itself decomposes above its backend
+    kernels."""
+    crashing: frozenset[str] = frozenset()
+    """Operators whose stock kernels end the process instead of raising an exception."""
+    lost_types: frozenset[str] = frozenset()
+    """Element types of results that get another dtype when a computation is inserted."""
+    sharding_text: Callable[[Any], str] = lambda tensor: ""
+    """Returns the sharding of a tensor among devices, as GSPMD's text; empty without a sharding."""

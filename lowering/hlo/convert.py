@@ -4,23 +4,21 @@ torch_xla's own converter takes about twice as long: it converts and verifies ev
 several times. Here, half of the instructions are simplified away before the conversion.
 """
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from lowering.emission import hlo_proto
 from lowering.emission.builder import renumber
-from lowering.emission.linking import link
 from lowering.emission.simplify import PURE
 from lowering.hlo.shrink import shrink
-from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings, clean_passes, run_passes
-from lowering.stablehlo.insertion import replace_operation
-from lowering.stablehlo.ir_types import IrModule
+from lowering.stablehlo.insertion import inserted, replace_by, replace_operation
+from lowering.stablehlo.ir_types import IrModule, IrOperation, IrValue
 from lowering.stablehlo.passes.canonicalize import canonicalize
 from lowering.stablehlo.passes.legalize_chlo import restore_operations
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
-from lowering.stablehlo.symbols import CALL, COMPOSITE
+from lowering.stablehlo.symbols import CALL, COMPOSITE, body, functions
 
 # Opcodes that both converters write as the same text, except for a few folded constants. Other
 # opcodes become MHLO, which only XLA reads, or are custom calls that torch_xla replaces.
@@ -28,42 +26,28 @@ _CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
 _ERF = "chlo.erf"
 _FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
+_CONSTANT, _BROADCAST = "stablehlo.constant", "stablehlo.broadcast_in_dim"
 
 
-def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})) -> Module | None:
+def to_stablehlo(hlo: bytes) -> Module | None:
     """The StableHLO of a serialized HLO module; None if jaxlib's converter cannot be used for it.
-
-    Args:
-        modules: the modules that the HLO refers to, by name; see `link`.
 
     Decompositions are shared; except for their names, `clean` has nothing to change.
     """
     module = hlo_proto.Module.FromString(hlo)
-    computations = shrink(link(module, modules), hlo_proto.entry_computation(module))
+    computations = shrink(module.computations, hlo_proto.entry_computation(module))
     if not all(i.opcode in _CONVERTED for body in computations for i in body.instructions):
         return None
     return convert(module, computations)
 
 
-def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module:
+def to_located_stablehlo(hlo: bytes) -> Module:
     """Convert like `to_stablehlo` but without simplification, which takes longer. Operations have
     the locations in the metadata of instructions; operations of a decomposition have the location
     of one of its calls."""
     module = hlo_proto.Module.FromString(hlo)
-    computations = link(module, {name: _without_metadata(hlo) for name, hlo in modules.items()})
-    _give_metadata_to_callees(computations)
-    return run_passes(convert(module, computations), clean_passes(), verify=False)
-
-
-def _without_metadata(hlo: bytes) -> bytes:
-    """The module without metadata. If JAX lowered the module, metadata name JAX's functions and
-    refer to a table of that module."""
-    module = hlo_proto.Module.FromString(hlo)
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            instruction.ClearField("metadata")
-    written: bytes = module.SerializeToString()
-    return written
+    _give_metadata_to_callees(module.computations)
+    return run_passes(convert(module, list(module.computations)), clean_passes(), verify=False)
 
 
 def _give_metadata_to_callees(computations: Sequence[Any]) -> None:
@@ -98,7 +82,7 @@ def convert(module: Any, computations: Sequence[Any]) -> Module:
     if _ERF.encode() in hlo:
         restore_operations(result.ir, (_ERF,))
     canonicalize.change(result.ir)
-    fold_splats(result.ir)
+    _fold_splats(result.ir)
     strip_module_attributes(result.ir)
     return result
 
@@ -130,3 +114,33 @@ def _restore_composites(module: IrModule) -> None:
                 "version": ir.Attribute.parse(f"{values['composite.version']} : i32"),
             }
         replace_operation(call, COMPOSITE, written)
+
+
+def _fold_splats(module: IrModule) -> None:
+    """Fold broadcasts of the constants at the head of each function, where `canonicalize` puts
+    them. HLO would write out every element of such a constant."""
+    with bindings.building(module.context):
+        for function in functions(module).values():
+            block = body(function)
+            operations = (item.operation for item in (() if block is None else block.operations))
+            for constant in list(takewhile(lambda item: item.name == _CONSTANT, operations)):
+                type_ = constant.results[0].type
+                if type_.rank == 0 and "complex" not in str(type_):  # bindings lack complex splats
+                    _fill(constant)
+
+
+def _fill(constant: IrOperation) -> None:
+    """Replace the broadcasts of a scalar constant by one constant for each type."""
+    (scalar,) = constant.results
+    filled: dict[str, IrValue] = {}
+    for operation in [use.owner.operation for use in scalar.uses]:
+        if operation.name != _BROADCAST:
+            continue
+        type_ = operation.results[0].type
+        if str(type_) not in filled:
+            dense = bindings.ir().DenseElementsAttr
+            value = dense.get_splat(type_, dense(constant.attributes["value"]).get_splat_value())
+            filled[str(type_)] = inserted(constant, _CONSTANT, type_, value=value)
+        replace_by(operation, filled[str(type_)])
+    if not list(scalar.uses):
+        constant.erase()

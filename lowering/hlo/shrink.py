@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.emission import hlo_proto
-from lowering.emission.inlining import inline_calls
-from lowering.emission.simplify import PURE, RULES, ComputationBody, Rule, drop_dead, reachable
+from lowering.emission.dependence import drop_dead, reachable
+from lowering.emission.simplify import PURE, RULES, ComputationBody, Rule
 
 
 def shrink(computations: Sequence[Any], entry: Any) -> list[Any]:
@@ -37,8 +37,7 @@ def shrink(computations: Sequence[Any], entry: Any) -> list[Any]:
             called = instruction.called_computation_ids
             if called:
                 called[:] = [merged[number] for number in called]
-        inline_calls(computation, by_id)
-        _RecordedBody().rewrite(computation)
+        _RecordedBody().rewrite(computation, by_id)
         drop_dead(computation, lambda opcode: opcode not in PURE)
         by_id[computation.id] = computation
         key = (composites.get(computation.id), _content(computation))

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lowering.emission.linking import is_reference
-
 _NO_WORK = ("parameter", "tuple", "get-tuple-element", "call")
 _PRODUCTS = ("dot", "convolution")
 _AROUND_PRODUCTS = ("transpose", "reshape")
@@ -59,7 +57,7 @@ def read_work(module: Any) -> Iterator[Work]:
         for instruction in computation.instructions:
             operands = tuple(instructions[operand] for operand in instruction.operand_ids)
             top = instruction if caller is None else caller
-            if instruction.is_composite or is_reference(instruction):
+            if instruction.is_composite:
                 yield Work(instruction, operands, top, is_composite=True)
                 continue
             pending.extend((called, top) for called in instruction.called_computation_ids)

@@ -194,7 +194,7 @@ class Installer:
         registry = self.registries[entry.identity]
         if entry.adapt or source.is_caught_at_autograd(entry, operator, registry):
             return True
-        if self.frontend.dispatching.decomposes(operator):
+        if self.frontend.decomposes(operator):
             raise AllowlistError(
                 f"{entry.qualified} ({entry.location}): the frontend decomposes {entry.op} before"
                 f" its {self.frontend.dispatching.dispatch_key} kernel is called; write"

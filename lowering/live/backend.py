@@ -30,7 +30,7 @@ chosen.import_package()  # turns on the entries of XLA_COMPOSITE_OP, before Dyna
 
 from lowering.export.request import make_mesh  # noqa: E402
 from lowering.frontends.fx.autocast import autocast, with_cast_lists  # noqa: E402
-from lowering.frontends.fx.device import device  # noqa: E402
+from lowering.frontends.fx.capture import device  # noqa: E402
 from lowering.frontends.fx.flex_attention import kept_whole  # noqa: E402
 from lowering.frontends.fx.recorder import device_offered  # noqa: E402
 from lowering.frontends.fx.tensors import LIVE_BACKENDS  # noqa: E402

@@ -16,9 +16,8 @@ from composites.errors import UnsupportedCallError
 from composites.torch_internals import pytree
 from lowering import activation
 from lowering.frontends.errors import NoKernelError
-from lowering.frontends.fx import capture
+from lowering.frontends.fx import DEVICE_TYPE, capture
 from lowering.frontends.fx.aten_graph import aten_graph
-from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxComposite, call_composite
 from lowering.frontends.fx.tensors import LIVE_BACKENDS, traced_placeholder
 from lowering.live.backend import with_composites

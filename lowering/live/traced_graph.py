@@ -15,7 +15,8 @@ import torch
 
 from composites import torch_internals
 from composites.torch_internals import pytree
-from lowering.frontends.fx.device import DEVICE_TYPE, device
+from lowering.frontends.fx import DEVICE_TYPE
+from lowering.frontends.fx.capture import device
 from lowering.live.numbers import put_number, put_values
 from lowering.live.strides import in_memory_order, in_own_order, memory_order
 

@@ -223,7 +223,7 @@ class _Verifier:
 
     def _stock(self, samples: Sequence[Sample]) -> Run:
         for operator in [find_operator(entry.op) for entry in self.subject.entries if entry.op]:
-            if self.frontend.dispatching.crashes(operator):
+            if operator.qualified in self.frontend.crashing:
                 crash = Raised("RuntimeError", f"the stock {operator.qualified} ends the process")
                 return Run([crash for _ in samples])
         return runs.on_device(self.frontend, samples, stock=True)

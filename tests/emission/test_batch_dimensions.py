@@ -7,7 +7,7 @@ import pytest
 from composites_testing.hlo import add, assert_in_order, stays
 
 from lowering.emission import hlo_proto
-from lowering.emission.batch_dimensions import separate_batch_dimensions
+from lowering.emission.products import separate_batch_dimensions
 
 Row = tuple[str, tuple[int, ...], tuple[int, ...]]
 """Opcode, operands' numbers, and dimensions."""

@@ -11,7 +11,6 @@ from composites_testing.hlo import opcodes, results_of, stays
 
 from lowering.emission import hlo_proto
 from lowering.emission.composite import CompositeHlo, emit_composite
-from lowering.emission.duplicates import share_equal
 from lowering.emission.simplify import simplify
 from lowering.emission.types import DecompositionHlo, TensorType
 
@@ -155,54 +154,9 @@ def test_what_is_said_beside_the_values_is_kept(mark: Any) -> None:
     stays(made, simplify)
 
 
-def callees(composite: CompositeHlo) -> int:
-    """The number of computations besides the decomposition's and its caller."""
-    return len(hlo_proto.Module.FromString(composite.module).computations) - 2
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "count"), [("sum", "again", 1), ("sum", "sum", 1), ("sum", "most", 2)]
-)
-def test_equal_reductions_share_a_computation(first: str, second: str, count: int) -> None:
-    composite = gives_the_same(f"""zero = f32[] constant(0)
-                               a = f32[4] reduce(x, zero), dimensions={{0}}, to_apply={first}
-                               b = f32[3] reduce(x, zero), dimensions={{1}}, to_apply={second}
-                               ROOT y = (f32[4], f32[3]) tuple(a, b)""")
-    assert callees(composite) == count
-
-
-def test_sorts_in_two_directions_share_no_computation() -> None:
-    composite = gives_the_same("""a = f32[3,4] sort(x), dimensions={1}, to_apply=rises
-                              b = f32[3,4] sort(x), dimensions={1}, to_apply=falls
-                              c = f32[3,4] sort(x), dimensions={0}, to_apply=rises
-                              ROOT y = (f32[3,4], f32[3,4], f32[3,4]) tuple(a, b, c)""")
-    assert callees(composite) == 2
-
-
-def test_calls_share_no_computation() -> None:
-    first, twin, *_ = hlo(PRODUCT).computations
-    caller = hlo_proto.Computation(name="calls.1", id=1001, root_id=1)
-    for index, called in enumerate((first, twin)):
-        caller.instructions.add(opcode="call", id=1 + index, called_computation_ids=[called.id])
-    share_equal([first, twin, caller])
-    called = [list(item.called_computation_ids) for item in caller.instructions]
-    assert called == [[first.id], [twin.id]]
-
-
-def test_fields_with_default_values_are_not_emitted() -> None:
+def test_only_the_entry_has_a_signature() -> None:
     module = hlo_proto.Module.FromString(emitted(CASES["numbers alone"][""]).module)
     *inner, entry = module.computations
     assert not any(computation.HasField("program_shape") for computation in inner)
     assert entry.program_shape == module.host_program_shape
     assert len(entry.program_shape.parameter_names) == 1
-    for computation in module.computations:
-        for item in computation.instructions:
-            assert not item.shape.is_dynamic_dimension
-            assert not item.shape.layout.tail_padding_alignment_in_elements
-            assert item.HasField("frontend_attributes") == item.is_composite
-
-
-def test_dimensions_that_vary_are_emitted() -> None:
-    shape = hlo_proto.array_shape("f32", (3, 4))
-    shape.is_dynamic_dimension[:] = [False, True]
-    stays(shape, hlo_proto.drop_defaults)

@@ -6,7 +6,7 @@ import pytest
 from composites_testing.hlo import add, stays
 
 from lowering.emission import hlo_proto
-from lowering.emission.transposes import fold_transposes
+from lowering.emission.products import fold_transposes
 
 
 def product(order: list[int], batch: int) -> Any:

@@ -261,9 +261,8 @@ class _Backward:
             return whole
         reads = whole.reads()
         self.derived.refuse_unsaved(reads[len(reads) - len(unsaved) :])
-        shorter = whole.without_last(len(unsaved))
         # No result depends on the value of an operand that was not saved.
-        return self._traced(operands, len(operands)) if shorter is None else shorter
+        return self._traced(operands, len(operands))
 
     def _traced(self, operands: Operands, count: int) -> TracedFunction:
         """Trace the derived backward; operands after the first `count` were not saved."""

@@ -11,27 +11,23 @@ programs with tensors on the CPU, also with torch 2.9.
 | module | content |
 |---|---|
 | `frontend` | the parts below as one `Frontend` |
-| `device` | the device of traced tensors |
 | `capture` | traced tensors, and the graph that records what is computed with them |
 | `tensors` | types of tensors, and placeholders |
 | `sizes` | sizes that vary: PyTorch's symbols, and the symbols of JAX that replace them |
 | `dispatcher` | kernels in PyTorch's dispatcher: stock kernels, and this project's overrides |
-| `graph` | composites inserted into the graph |
+| `graph` | decompositions as functions of JAX arrays, and composites inserted into the graph |
 | `lists`, `strides` | decompositions of `_foreach_` operators, and of views by strides |
 | `linear_algebra` | operators without a kernel in PyTorch for the device `meta` |
 | `flex_attention` | PyTorch's attention whose scores and mask are functions of positions |
-| `descriptions` | other operators without such a kernel |
 | `autocast` | the operators that `torch.autocast` casts |
 | `random` | the random number generator, whose state is an input of the program |
-| `decomposition` | a decomposition as a function of JAX arrays |
 | `aten_graph` | a decomposition as a graph of PyTorch's operators |
 | `tracer` | decompositions, traced from functions of placeholders |
-| `recorder` | whole programs, recorded and lowered for exports |
+| `recorder` | whole programs, recorded and lowered to StableHLO for exports |
 | `runner` | recorded calls, run with jax's CPU client |
 | `lower` | from nodes of a graph to a function of JAX arrays |
 | `apart` | functions of tensors as functions of JAX arrays, recorded outside of programs |
 | `derived` | rules of backward operators that JAX derives |
-| `stablehlo` | from such a function to the StableHLO of a program |
 | `sources` | the operator and the line of Python that an operation comes from |
 """
 
@@ -40,6 +36,12 @@ EXTRA = "torch"
 
 LAST_IMPORTED_MODULE = "lowering.frontends.fx.frontend"
 """The module after whose import the composites of XLA_COMPOSITE_OP are turned on."""
+
+DEVICE_TYPE = "lazy"
+"""The type of the device of traced tensors, which PyTorch defines and no package registers any
+more. The process therefore stays as it was: `torch.accelerator` is the user's, other packages may
+register their own device, and any tensor on this device is traced. PyTorch has dispatch keys for
+the device, also for autograd and autocast."""
 
 DISPATCH_KEY = "Lazy"
 AUTOGRAD_KEY = "AutogradLazy"

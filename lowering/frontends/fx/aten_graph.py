@@ -24,7 +24,6 @@ def aten_graph(
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     for tensor in inputs:
         copies[tensor.node] = graph.placeholder(f"operand_{len(copies)}")
-        copies[tensor.node].meta["val"] = tensor.described
     for node in reached_nodes([tensor.node for tensor in outputs], copies):
         if node in copies:
             continue
@@ -44,18 +43,3 @@ def _is_of_pytorch(node: torch.fx.Node) -> bool:
         return composite.decomposition.graph is not None
     is_operator = node.target is getitem or torch_internals.is_operator(node.target)
     return is_operator and not any(isinstance(argument, Subgraph) for argument in node.args)
-
-
-def without_operands(graph: torch.fx.Graph | None, count: int) -> torch.fx.Graph | None:
-    """A graph without its last operands, whose values it does not read, but whose sizes it may."""
-    if graph is None:
-        return None
-    placeholders = graph.find_nodes(op="placeholder")
-    for node in placeholders[len(placeholders) - count :]:
-        like = node.meta["val"]
-        with graph.inserting_after(placeholders[-1]):
-            keywords = {"dtype": like.dtype}
-            blank = graph.call_function(torch.ops.aten.zeros.default, (like.shape,), keywords)
-        node.replace_all_uses_with(blank)
-        graph.erase_node(node)
-    return graph

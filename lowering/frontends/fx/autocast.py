@@ -5,7 +5,7 @@ on devices with their own memory, use the lists of CUDA; live programs on the CP
 CPU ("Autocast Op Reference" in PyTorch's documentation).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
@@ -18,7 +18,8 @@ from composites.contexts import with_setting, with_value
 from composites.registry.operators import overload
 from composites.torch_internals import pytree
 from lowering.frontends import autocast as states
-from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.fx import DEVICE_TYPE
+from lowering.frontends.protocols import Kernel
 from lowering.frontends.registration import register_at_key
 
 AUTOCAST_KEY = "AutocastIPU"
@@ -71,9 +72,6 @@ WITH_DTYPE = {
 }
 """The overload that takes a dtype, which autocast sets to f32."""
 
-Redispatch = Callable[..., Any]
-Kernel = Callable[..., Any]
-
 
 def autocast_dtype() -> torch.dtype | None:
     """The dtype of the active autocast of traced tensors; None if autocast is off."""
@@ -108,42 +106,31 @@ def _is_cast(value: Any) -> bool:
     )
 
 
-def _below(function: Redispatch) -> Redispatch:
-    """A function that calls `function` without autocast inside."""
-    key = torch_internals.parse_key(AUTOCAST_KEY)
-
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        with torch_internals.excluding_key(key):
-            return function(*arguments, **keywords)
-
-    return call
+# ---- kernels, which run without autocast ----
 
 
-def _in(dtype: torch.dtype, arguments: Any) -> Any:
-    return pytree.tree_map(lambda v: v.to(dtype) if _is_cast(v) else v, arguments)
+def _in(dtype: torch.dtype, call: Kernel, *arguments: Any, **keywords: Any) -> Any:
+    """Call an operator with its arguments in a dtype."""
 
+    def cast(value: Any) -> Any:
+        return value.to(dtype) if _is_cast(value) else value
 
-def _lower_precision(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
-    args, named = _below(_in)(torch.get_autocast_dtype(_STATE), (arguments, keywords))
+    args, named = pytree.tree_map(cast, (arguments, keywords))
     return call(*args, **named)
 
 
-def _float32(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
-    args, named = _below(_in)(torch.float32, (arguments, keywords))
-    return call(*args, **named)
+def _lower_precision(call: Kernel, *arguments: Any, **keywords: Any) -> Any:
+    return _in(torch.get_autocast_dtype(_STATE), call, *arguments, **keywords)
 
 
-def _widest(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
+def _widest(call: Kernel, *arguments: Any, **keywords: Any) -> Any:
     leaves = pytree.tree_leaves((arguments, keywords))
     wide = any(_is_cast(leaf) and leaf.dtype == torch.float32 for leaf in leaves)
     to = torch.float32 if wide else torch.get_autocast_dtype(_STATE)
-    args, named = _below(_in)(to, (arguments, keywords))
-    return call(*args, **named)
+    return _in(to, call, *arguments, **keywords)
 
 
-def _float32_result(
-    call: Redispatch, position: int | None, *arguments: Any, **keywords: Any
-) -> Any:
+def _float32_result(call: Kernel, position: int | None, *arguments: Any, **keywords: Any) -> Any:
     args: Sequence[Any] = arguments
     if position is None:
         asked = keywords.get("dtype")
@@ -155,7 +142,7 @@ def _float32_result(
     return call(*args, **{**keywords, "dtype": torch.float32})
 
 
-def _with_dtype(call: Redispatch, plain: Redispatch, *arguments: Any, **keywords: Any) -> Any:
+def _with_dtype(call: Kernel, plain: Kernel, *arguments: Any, **keywords: Any) -> Any:
     if not _is_cast(arguments[0]):
         return plain(*arguments, **keywords)
     return call(*arguments, **keywords, dtype=torch.float32)
@@ -173,7 +160,7 @@ def _kernels(
 ) -> dict[str, Kernel]:
     """The autocast kernels of a device type, by operator of aten. `key` is its dispatch key."""
     names = torch_internals.operators_with_kernel(key) - _LIBRARY_OPERATORS
-    made: dict[str, Kernel] = {name: partial(_float32, _stock(name)) for name in names}
+    made: dict[str, Kernel] = {name: partial(_in, torch.float32, _stock(name)) for name in names}
     for name in names.intersection(to_lower_precision):
         made[name] = partial(_lower_precision, _stock(name))
     for name in names.intersection(to_widest):
@@ -192,8 +179,8 @@ def _kernels_of_cuda() -> dict[str, Kernel]:
     return made
 
 
-def _stock(name: str) -> Redispatch:
-    return _below(overload(f"aten::{name}"))
+def _stock(name: str) -> Kernel:
+    return overload(f"aten::{name}")  # type: ignore[no-any-return]
 
 
 _CAST_LISTS: ContextVar[str] = ContextVar("_CAST_LISTS", default="cuda")
@@ -210,13 +197,15 @@ def define_casts() -> object:
     """Register the kernels that cast. They stay for the life of the process."""
     cpu_kernels = _kernels("AutocastCPU", ON_THE_CPU_TO_LOWER_PRECISION, ON_THE_CPU_TO_WIDEST)
     kernels = {"cpu": cpu_kernels, "cuda": _kernels_of_cuda()}
-    after = torch_internals.keys_after(torch_internals.parse_key(AUTOCAST_KEY))
+    key = torch_internals.parse_key(AUTOCAST_KEY)
+    after = torch_internals.keys_after(key)
 
     def call(name: str, keys: Any, *arguments: Any, **keywords: Any) -> Any:
         kernel = kernels[_CAST_LISTS.get()].get(name)
         if kernel is None:  # autocast stays on for operators that this one calls
             return overload(f"aten::{name}").redispatch(keys & after, *arguments, **keywords)
-        return kernel(*arguments, **keywords)
+        with torch_internals.excluding_key(key):
+            return kernel(*arguments, **keywords)
 
     names = {**kernels["cpu"], **kernels["cuda"]}
     return register_at_key(AUTOCAST_KEY, {name: partial(call, name) for name in names})

@@ -32,8 +32,7 @@ from lowering.frontends.errors import (
     ValueReadError,
     check_constant,
 )
-from lowering.frontends.fx import FUNCTIONALIZATION_KEY, lists
-from lowering.frontends.fx.device import device
+from lowering.frontends.fx import DEVICE_TYPE, FUNCTIONALIZATION_KEY, lists
 from lowering.frontends.fx.sizes import as_expressions, describing, vary
 from lowering.frontends.fx.sources import keep_source
 from lowering.frontends.protocols import Kernel
@@ -63,6 +62,11 @@ class TracedTensor(torch.Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return called(func, args, kwargs or {})
+
+
+def device() -> torch.device:
+    """The device of traced tensors of programs."""
+    return torch.device(DEVICE_TYPE, 0)
 
 
 def _device() -> torch.device:
@@ -259,12 +263,10 @@ def _is_on_cpu_of_varying_size(leaves: Sequence[Any], asked: Any) -> bool:
     return types <= {"cpu"} and any(isinstance(leaf, torch.SymInt) for leaf in leaves)
 
 
-def placeholder(described: torch.Tensor) -> TracedTensor:
-    """An input of the graph, described by a tensor on the device `meta`."""
-    return _placeholder(current_region().graph, described)
-
-
-def _placeholder(graph: torch.fx.Graph, described: torch.Tensor) -> TracedTensor:
+def placeholder(described: torch.Tensor, graph: torch.fx.Graph | None = None) -> TracedTensor:
+    """An input of a graph, by default the current one, described by a tensor on the device
+    `meta`."""
+    graph = current_region().graph if graph is None else graph
     node = graph.placeholder(f"input_{len(graph.nodes)}")
     return TracedTensor(described, _described(node, described))
 
@@ -331,7 +333,7 @@ def _lifted(tensor: TracedTensor, depth: int) -> TracedTensor:
         return tensor
     outer = _lifted(tensor, depth - 1)
     if outer.node not in region.lifted:
-        inner = _placeholder(region.graph, outer.described)
+        inner = placeholder(outer.described, region.graph)
         inner.node.meta[ENCLOSING] = outer.node
         region.lifted[outer.node] = inner
     return region.lifted[outer.node]
@@ -563,7 +565,11 @@ _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset
 
 def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     in_program = current_apart() is None
-    function = _decompositions(in_program).get(func) or torch_internals.decomposition_of(func)
+    function = (
+        lists.decomposition_of(func)
+        or _decompositions(in_program).get(func)
+        or torch_internals.decomposition_of(func)
+    )
     if torch.Tag.dynamic_output_shape in func.tags:
         raise ValueReadError(f"the result of {func.name()} has a size that depends on values")
     if function is None and _makes_of_numbers(func, arguments, keywords):
@@ -589,7 +595,7 @@ def _decompositions(in_program: bool) -> Mapping[Any, Kernel]:
     by_pytorch = {**torch_internals.all_decompositions(), **quantize.decompositions()}
     for_norms = norms.FOR_GRAPHS if in_program else norms.FOR_ENTRIES
     ours = {**for_norms, **linear_algebra.DECOMPOSITIONS, **OWN}
-    return {**by_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
+    return {**by_pytorch, **DECOMPOSITIONS, **ours}
 
 
 _FUNCTIONALIZE = torch_internals.parse_key(FUNCTIONALIZATION_KEY)

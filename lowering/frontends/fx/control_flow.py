@@ -30,6 +30,7 @@ from lowering.frontends.fx.control_flow_gradients import (
 )
 from lowering.frontends.fx.regions import RecordedFunction, in_region, record
 from lowering.frontends.fx.sources import calling_line
+from lowering.frontends.jax.composite_call import on_selected
 
 Function: TypeAlias = Callable[..., list[Any]]
 """A function of JAX arrays."""
@@ -349,17 +350,9 @@ def _on_tensors(
     values: Sequence[Any], *functions: Callable[..., Any]
 ) -> tuple[list[Tensor], list[Callable[..., Any]]]:
     """The tensors among values, and functions of all values as functions of the tensors."""
-
-    def with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
-        def with_tensors(*tensors: Tensor) -> Any:
-            rest = iter(tensors)
-            arguments = [next(rest) if isinstance(value, Tensor) else value for value in values]
-            return function(*arguments)
-
-        return with_tensors
-
-    tensors = [value for value in values if isinstance(value, Tensor)]
-    return tensors, [with_numbers(function) for function in functions]
+    is_tensor = [isinstance(value, Tensor) for value in values]
+    tensors = list(compress(values, is_tensor))
+    return tensors, [on_selected(function, values, is_tensor) for function in functions]
 
 
 def _described(tensor: Tensor, shape: Sequence[int] | None = None) -> Tensor:

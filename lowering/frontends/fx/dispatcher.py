@@ -55,12 +55,6 @@ class FxDispatching:
             return recorded
         return torch.library.get_kernel(operator.qualified, dispatch_key).call_boxed
 
-    def decomposes(self, operator: Operator) -> bool:
-        return False
-
-    def crashes(self, operator: Operator) -> bool:
-        return False
-
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
         called_overload = overload(operator.qualified)
         if dispatch_key == self.dispatch_key:

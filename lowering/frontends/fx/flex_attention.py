@@ -25,9 +25,8 @@ from composites import torch_internals
 from composites.contexts import with_value
 from composites.operators import language_attention
 from composites.operators.opmath import opmath_type
-from lowering.frontends.fx import AUTOGRAD_KEY, FUNCTIONALIZATION_KEY, capture
+from lowering.frontends.fx import AUTOGRAD_KEY, DEVICE_TYPE, FUNCTIONALIZATION_KEY, capture
 from lowering.frontends.fx.autocast import AUTOCAST_KEY, autocast
-from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.regions import reached_nodes
 from lowering.frontends.fx.tensors import FxTensors
 

@@ -6,7 +6,6 @@ from composites.in_place import copy_each
 from lowering.frontends.fx import (  # noqa: F401  (they register functions for operators)
     creation,
     derived,
-    descriptions,
     linear_algebra,
     strides,
 )

@@ -1,4 +1,4 @@
-"""The graph that is recorded, and the composites inserted into it."""
+"""The graph that is recorded, traced decompositions, and the composites inserted into the graph."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,14 +14,30 @@ from lowering.emission.types import TensorType
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES
 from lowering.frontends.fx import capture
-from lowering.frontends.fx.decomposition import FxDecomposition
 from lowering.frontends.fx.sizes import in_pytorch, vary
-from lowering.frontends.jax.composite_call import Kind, bind
+from lowering.frontends.jax.composite_call import Kind, bind, reads
 from lowering.frontends.jax.internals import has_own_sizes, results_for
 from lowering.frontends.protocols import EmittedComposite
 from lowering.frontends.tensor_types import DTYPE_OF, ELEMENT_TYPE_OF
 from lowering.frontends.thread_flag import ThreadFlag
 from lowering.stablehlo.run import enable_x64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FxDecomposition:
+    """See `lowering.frontends.protocols.TracedFunction`."""
+
+    jaxpr: Any
+    """A closed jaxpr without constants, of all present operands and, if it draws random numbers, of
+    the generator's state."""
+    draws: int = 0
+    graph: torch.fx.Graph | None = None
+    """The same function in PyTorch's operators; see `lowering.frontends.fx.aten_graph`."""
+
+    def reads(self) -> tuple[bool, ...]:
+        with enable_x64():
+            read = reads(self.jaxpr)
+        return tuple(read[:-1] if self.draws else read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Linear algebra without kernels in PyTorch for the device `meta`, and checks of values."""
+"""Operators without kernels in PyTorch for the device `meta`: linear algebra, checks of values, and
+fake quantization, which torch.compile traces with tensors that have no values."""
 
 from typing import Any
 
@@ -54,3 +55,17 @@ _CHECKS = ("_linalg_check_errors", "_assert_async", "_assert_async.msg", "_asser
 for _name in _CHECKS:
     capture.FUNCTIONS[overload(f"aten::{_name}")] = _check
 capture.FUNCTIONS[overload("aten::_functional_assert_async.msg")] = _check_in_order
+
+
+def _fake_quantized(self: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(self), torch.empty_like(self, dtype=torch.bool)
+
+
+_library = torch.library.Library("aten", "IMPL")
+for _name in (
+    "fake_quantize_per_tensor_affine_cachemask",
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+    "fake_quantize_per_channel_affine_cachemask",
+):
+    if "fallback" in torch_internals.kernel_origin(f"aten::{_name}", "Meta"):
+        _library.impl(_name, _fake_quantized, "Meta")

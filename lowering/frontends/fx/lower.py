@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import compress
 from operator import getitem
 from typing import Any
 
@@ -21,6 +22,7 @@ from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.regions import Subgraph, reached_nodes
 from lowering.frontends.fx.sizes import in_jax, jax_symbols
 from lowering.frontends.jax.all_platforms import for_all_platforms
+from lowering.frontends.jax.composite_call import on_selected
 
 _LITERAL = 16
 """The largest number of elements of a constant that is written as numbers."""
@@ -123,14 +125,13 @@ class _Evaluation:
         if node.target not in LINEAR_ALGEBRA or not self.for_all:
             return _run_rule(node.target, described, arguments, keywords)
         leaves, tree = jax.tree.flatten((arguments, keywords))
-        positions = [n for n, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+        is_array = [isinstance(leaf, jax.Array) for leaf in leaves]
 
-        def run(*arrays: Any) -> Any:
-            filled = dict(enumerate(leaves)) | dict(zip(positions, arrays, strict=True))
-            positional, named = jax.tree.unflatten(tree, filled.values())
+        def run(*filled: Any) -> Any:
+            positional, named = jax.tree.unflatten(tree, filled)
             return _run_rule(node.target, described, positional, named)
 
-        return for_all_platforms(run)(*(leaves[position] for position in positions))
+        return for_all_platforms(on_selected(run, leaves, is_array))(*compress(leaves, is_array))
 
 
 def _with_inner(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:

@@ -13,7 +13,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -27,9 +27,8 @@ from composites.contexts import with_last
 from composites.registry.operators import overload
 from lowering.frontends.aten_in_jax.table import RULES, NoRuleError
 from lowering.frontends.errors import ControlFlowError, NoKernelError
-from lowering.frontends.fx import capture
+from lowering.frontends.fx import DEVICE_TYPE, capture
 from lowering.frontends.fx.capture import TracedTensor
-from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.protocols import Kernel, Seed
 from lowering.frontends.random_states import following
 
@@ -53,29 +52,22 @@ def drawing_from(tensor: TracedTensor) -> AbstractContextManager[_State]:
     return with_last(_STATES, _State(tensor))
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A state to which the program returns."""
-
-    state: _State
-    tensor: TracedTensor
-    draws: int
-
-
 def states_offered() -> AbstractContextManager[None]:
     """A context in which checkpointed parts of a program draw the same numbers when they are
     computed again."""
     return torch_internals.random_states_offered(DEVICE_TYPE, _read_state, _write_state)
 
 
-def _read_state() -> _Kept | None:
+def _read_state() -> tuple[_State, _State] | None:
+    """The current state, and a copy to which the program may return."""
     state = _own_state()
-    return None if state is None else _Kept(state, state.tensor, state.draws)
+    return None if state is None else (state, replace(state))
 
 
-def _write_state(kept: _Kept | None) -> None:
-    if kept is not None and kept.state is _own_state():
-        kept.state.tensor, kept.state.draws = kept.tensor, kept.draws
+def _write_state(read: tuple[_State, _State] | None) -> None:
+    if read is not None and read[0] is _own_state():
+        state, before = read
+        state.tensor, state.draws = before.tensor, before.draws
 
 
 def _own_state() -> _State | None:

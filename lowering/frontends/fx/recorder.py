@@ -2,25 +2,47 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 
 from composites import torch_internals
 from lowering.frontends.errors import other_device
-from lowering.frontends.fx import capture, sources
+from lowering.frontends.fx import DEVICE_TYPE, capture, sources
 from lowering.frontends.fx.autocast import offered
-from lowering.frontends.fx.device import DEVICE_TYPE, device
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from, states_offered
-from lowering.frontends.fx.sizes import symbolic
-from lowering.frontends.fx.stablehlo import program
+from lowering.frontends.fx.sizes import symbolic, vary
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.jax.functions import lower_to_stablehlo
 from lowering.frontends.protocols import Bounds, GraphParameter, LoweredGraph
 from lowering.frontends.tensor_types import description
-from lowering.stablehlo import clean_passes, run_passes
+from lowering.stablehlo import (
+    bindings,
+    canonicalize,
+    clean_passes,
+    drop_unused_functions,
+    flatten_calls,
+    fold_data_movement,
+    legalize_chlo,
+    run_passes,
+    share_decompositions,
+    unmerge_batch_dimensions,
+)
+
+_PASSES = (
+    flatten_calls,
+    drop_unused_functions,
+    partial(legalize_chlo, kept=("chlo.erf",)),
+    fold_data_movement,
+    unmerge_batch_dimensions,
+    canonicalize,
+    share_decompositions,
+)
+"""The passes after which `clean` would change only the names of a program. Functions that JAX
+repeats for each call are written once, in the form of torch_xla's exports."""
 
 
 @contextmanager
@@ -46,32 +68,27 @@ class FxRecording:
 
     @contextmanager
     def recording(self, *, shared: bool = False) -> Iterator[None]:
+        blank = torch.empty((), dtype=torch.int64, device="meta")
         try:
-            with self._recording(shared):
-                yield
+            with (
+                device_offered(),
+                self._graph.recorded(shared=shared),
+                capture.recording(),
+                torch_internals.printing(_text),
+                torch_internals.block_masks_on(capture.device()),
+                # A device that was registered after the first backward has no thread.
+                torch.autograd.set_multithreading_enabled(False),
+                # PyTorch calls operators of control flow through torch.compile.
+                torch.compiler.set_stance("force_eager"),
+            ):
+                self._seed = capture.placeholder(blank)
+                with drawing_from(self._seed), capture.errors_at_end():
+                    yield
         except RuntimeError as error:
             foreign = other_device(str(error))
             if foreign is None:
                 raise
             raise foreign from error
-
-    @contextmanager
-    def _recording(self, shared: bool) -> Iterator[None]:
-        blank = torch.empty((), dtype=torch.int64, device="meta")
-        with (
-            device_offered(),
-            self._graph.recorded(shared=shared),
-            capture.recording(),
-            torch_internals.printing(_text),
-            torch_internals.block_masks_on(device()),
-            # A device that was registered after the first backward has no thread.
-            torch.autograd.set_multithreading_enabled(False),
-            # PyTorch calls operators of control flow through torch.compile.
-            torch.compiler.set_stance("force_eager"),
-        ):
-            self._seed = capture.placeholder(blank)
-            with drawing_from(self._seed), capture.errors_at_end():
-                yield
 
     @contextmanager
     def symbolic(self, dimensions: Bounds) -> Iterator[Mapping[str, Any]]:
@@ -106,11 +123,12 @@ class FxRecording:
             operands = [*(capture.traced(tensor) for tensor in inputs), seed]
         function, read, nodes = array_function(results, operands, located=located)
         types = [FxTensors.tensor_type(operands[position]) for position in read]
+        lowered = lower_to_stablehlo(function, types, symbolic=vary() and not located)
         if located:
-            located_module = sources.with_sources(lower_to_stablehlo(function, types), nodes)
-            module = run_passes(located_module, clean_passes(), verify=False)
-        else:
-            module = program(function, types)
+            lowered = sources.with_sources(lowered, nodes)
+        else:  # drop JAX's locations, which are lines of the rules and not of the program
+            bindings.run_pipeline(lowered.ir, "builtin.module(strip-debuginfo)")
+        module = run_passes(lowered, clean_passes() if located else _PASSES, verify=False)
         parameters = tuple(
             GraphParameter(None if n == len(inputs) else n, FxTensors.tensor_type(operands[n]))
             for n in read

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +28,7 @@ from composites.errors import CompositesError, ExportError
 from composites.torch_internals import SizeSymbols, pytree
 from composites.user_code import error_line
 from lowering.frontends.aten_in_jax.table import NoRuleError
-from lowering.frontends.protocols import Bounds
+from lowering.frontends.protocols import Bounds, Kernel
 
 
 @dataclass(slots=True, eq=False)
@@ -301,16 +302,10 @@ def _evaluated(text: str, names: Mapping[str, Any]) -> Any:
     return eval(text, {"__builtins__": {}, **_FUNCTIONS}, dict(names))
 
 
-def _largest(*sizes: Any) -> Any:
-    if any(isinstance(size, torch.SymInt) for size in sizes):
-        return torch.sym_max(*sizes)  # type: ignore[no-untyped-call]
-    return jax.core.max_dim(*sizes)
-
-
-def _smallest(*sizes: Any) -> Any:
-    if any(isinstance(size, torch.SymInt) for size in sizes):
-        return torch.sym_min(*sizes)  # type: ignore[no-untyped-call]
-    return jax.core.min_dim(*sizes)
+def _extreme(of_pytorch: Kernel, of_jax: Kernel, *sizes: Any) -> Any:
+    """The largest or smallest size, by the function for PyTorch's sizes or for JAX's."""
+    has_symbols = any(isinstance(size, torch.SymInt) for size in sizes)
+    return of_pytorch(*sizes) if has_symbols else of_jax(*sizes)
 
 
 def _float(size: Any) -> Any:
@@ -320,7 +315,8 @@ def _float(size: Any) -> Any:
 _FUNCTIONS = {
     "abs": jnp.abs, "float": _float, "floordiv": operator.floordiv,
     "math": SimpleNamespace(ceil=jnp.ceil, floor=jnp.floor, sqrt=jnp.sqrt, trunc=jnp.trunc),
-    "max": _largest, "min": _smallest, "mod": operator.mod,
+    "max": partial(_extreme, torch.sym_max, jax.core.max_dim),
+    "min": partial(_extreme, torch.sym_min, jax.core.min_dim), "mod": operator.mod,
     "torch": SimpleNamespace(_sym_sqrt=jnp.sqrt, sym_float=_float),
 }  # fmt: skip
 """The functions that the expressions call."""

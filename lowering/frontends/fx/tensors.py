@@ -8,8 +8,7 @@ import torch
 
 from composites import torch_internals
 from lowering.emission.types import TensorType
-from lowering.frontends.fx import capture
-from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.fx import DEVICE_TYPE, capture
 from lowering.frontends.fx.sizes import in_jax, in_pytorch, vary
 from lowering.frontends.tensor_types import DTYPE_OF, tensor_type
 
@@ -43,14 +42,6 @@ class FxTensors:
     @staticmethod
     def described(type_: TensorType) -> tuple[torch.Size, torch.dtype]:
         return torch.Size(in_pytorch(type_.shape)), DTYPE_OF[type_.element_type]
-
-    @staticmethod
-    def keeps(type_: TensorType) -> bool:
-        return True
-
-    @staticmethod
-    def sharding_text(tensor: torch.Tensor) -> str:
-        return ""
 
     @staticmethod
     def placeholder(like: torch.Tensor) -> torch.Tensor:

@@ -14,8 +14,7 @@ from lowering.frontends.captured import CapturedTensorsRefused, refuse_writes
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.aten_graph import aten_graph
 from lowering.frontends.fx.autocast import autocast, autocast_dtype
-from lowering.frontends.fx.decomposition import FxDecomposition
-from lowering.frontends.fx.graph import FxGraph
+from lowering.frontends.fx.graph import FxDecomposition, FxGraph
 from lowering.frontends.fx.lower import array_function
 from lowering.frontends.fx.random import drawing_from
 from lowering.frontends.fx.sizes import in_jax, in_pytorch, own_shapes

@@ -4,6 +4,7 @@ Tested with jax 0.7.1, 0.10.2 and 0.12.0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 
 from composites.intermediates import Handler
 from lowering.emission.types import DecompositionHlo, TensorType
-from lowering.frontends.jax.composite_call import trace
+from lowering.frontends.jax.composite_call import on_selected, trace
 from lowering.frontends.jax.internals import sized
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -36,18 +37,16 @@ def pull_gradients(
     Returns:
         The requested gradients. A gradient is zero if the results do not depend on its operand.
     """
-    chosen = [position for position, asked in enumerate(needed) if asked]
-
-    def run_chosen(*arrays: Any) -> list[Any]:
-        filled = list(operands)
-        for position, array in zip(chosen, arrays, strict=True):
-            filled[position] = array
-        return [jnp.asarray(result) for result in jax.tree.leaves(function(*filled))]
-
-    results, pull = jax.vjp(run_chosen, *(operands[position] for position in chosen))
+    selected = on_selected(_flat(function), operands, needed)
+    results, pull = jax.vjp(selected, *compress(operands, needed))
     # PyTorch's gradients are the conjugates of JAX's. For real numbers, they are equal.
     gradients = pull([_cotangent(r, g) for r, g in zip(results, grads, strict=True)])
     return [jnp.conj(gradient) for gradient in gradients]
+
+
+def _flat(function: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """A function that returns the results of `function`, in any nesting, as a list of arrays."""
+    return lambda *arrays: [jnp.asarray(x) for x in jax.tree.leaves(function(*arrays))]
 
 
 def replacement(values: Mapping[str, Any]) -> Handler:
@@ -138,12 +137,7 @@ def lower_to_jaxpr(function: Callable[..., Any], operands: Sequence[TensorType |
     """Trace a function of arrays to a closed jaxpr of the present operands, see
     `Tracing.trace_arrays`."""
     described = _described(operands)
-    present = [type_ for type_ in described if type_ is not None]
-
-    def run_present(*arrays: Any) -> list[Any]:
-        rest = iter(arrays)
-        results = function(*(None if type_ is None else next(rest) for type_ in described))
-        return [jnp.asarray(result) for result in jax.tree.leaves(results)]
-
+    present = [type_ is not None for type_ in described]
+    run_present = on_selected(_flat(function), described, present)
     with enable_x64():
-        return trace(run_present, present, holds_arrays=True)
+        return trace(run_present, list(compress(described, present)), holds_arrays=True)

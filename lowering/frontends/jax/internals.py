@@ -98,18 +98,6 @@ def without_unused(jaxpr: Any) -> Any:
     return jaxpr.replace(jaxpr=used)
 
 
-def without_operands(jaxpr: Any, first: int, count: int) -> Any | None:
-    """A closed jaxpr without some of its operands; None if an operation takes one of them."""
-    operands = jaxpr.jaxpr.invars
-    taken = {id(atom) for equation in jaxpr.jaxpr.eqns for atom in equation.invars}
-    taken.update(map(id, jaxpr.jaxpr.outvars))
-    if any(id(operand) in taken for operand in operands[first : first + count]):
-        return None
-    kept = [*operands[:first], *operands[first + count :]]
-    info = jaxpr.jaxpr.debug_info.with_unknown_names()
-    return jaxpr.replace(jaxpr=jaxpr.jaxpr.replace(invars=kept, debug_info=info))
-
-
 def settings_of_traces() -> Any:
     """All of JAX's settings on which the trace of a function depends, as a comparable value."""
     return trace_context()
@@ -199,23 +187,23 @@ def without_symbols(context: Any, jaxpr: Any, *, symbolic_too: bool) -> tuple[An
     own = _with_sizes(jaxpr)
     if own is None:
         return None
-    # Kept with the functions of the module, which end with it.
-    if _FREE not in module.cached_primitive_lowerings:
-        module.cached_primitive_lowerings[_FREE] = _with_symbols(module, ())
-    free = module.cached_primitive_lowerings[_FREE]
+    state = ShapePolyLoweringState((), None)
+    free = _kept(module, "composites: without symbols", shape_poly_state=state)
     return context.replace(module_context=free, dim_var_values=()), own
 
 
-_FREE = "composites: without symbols"
+def _kept(module: Any, key: str, **changes: Any) -> Any:
+    """The changed context of a module, whose functions are shared by the calls of the module. It is
+    kept with the functions of the module, which end with it."""
+    kept = module.cached_primitive_lowerings
+    if key not in kept:
+        kept[key] = _separate(module, **changes)
+    return kept[key]
 
 
-def _with_symbols(module: Any, symbols: tuple[str, ...]) -> Any:
-    """The context of a module whose functions take the symbolic sizes `symbols`."""
-    return module.replace(
-        shape_poly_state=ShapePolyLoweringState(symbols, None),
-        lowering_cache={},
-        cached_primitive_lowerings={},
-    )
+def _separate(module: Any, **changes: Any) -> Any:
+    """The changed context of a module, with separate functions."""
+    return module.replace(lowering_cache={}, cached_primitive_lowerings={}, **changes)
 
 
 @lru_cache(maxsize=1024)
@@ -264,7 +252,8 @@ def _lower_sized(context: Any, *operands: Any, jaxpr: Any, sizes: Any) -> Any:
         return [dimension_size_p.bind(arrays[n], dimension=axis) for _, n, axis in sizes]
 
     numbers = mlir.lower_fun(values, multiple_results=True)(context, *operands)
-    module = _with_symbols(context.module_context, tuple(name for name, *_ in sizes))
+    state = ShapePolyLoweringState(tuple(name for name, *_ in sizes), None)
+    module = _separate(context.module_context, shape_poly_state=state)
     inner = context.replace(module_context=module, dim_var_values=tuple(numbers), tokens_out=None)
     return mlir.lower_fun(jaxpr_as_fun(jaxpr), multiple_results=True)(inner, *operands)
 
@@ -430,15 +419,9 @@ def lower_for_tpu(context: Any, primitive: Any, *operands: Any, **parameters: An
 
 
 def for_platform(context: Any, platform: str) -> Any:
-    """The context for lowering operations for a platform other than the module's. Its functions are
-    shared by the calls of a module."""
-    module = context.module_context
-    kept = module.cached_primitive_lowerings
-    if platform not in kept:
-        kept[platform] = module.replace(
-            platforms=(platform,), lowering_cache={}, cached_primitive_lowerings={}
-        )
-    return context.replace(module_context=kept[platform])
+    """The context for lowering operations for a platform other than the module's."""
+    module = _kept(context.module_context, platform, platforms=(platform,))
+    return context.replace(module_context=module)
 
 
 def array_from_dlpack(capsule: Any, device: Any) -> Any:

@@ -14,9 +14,8 @@ names in `capabilities`. Importing this package imports neither torch nor torch_
 | `runner` | graphs of tensors, run and read by `composites verify` |
 | `random` | torch_xla's random number generator |
 | `tensors` | types and values of tensors, and placeholders |
-| `modes` | torch_xla's process-wide switches during tracing |
+| `modes` | torch_xla's switches during tracing, and an error if traced code calls torch_xla.sync |
 | `value_guard` | an exception, instead of an abort, if the value of a placeholder is read |
-| `sync_guard` | an error, instead of a crash, if a traced function calls torch_xla.sync |
 | `dumps` | the files to which torch_xla writes its graphs |
 """
 

@@ -11,9 +11,9 @@ from lowering.frontends.protocols import Kernel, StockKernel
 from lowering.frontends.registration import OPERATOR_NAMESPACE, OverridingKernel, Stack, keys_from
 from lowering.frontends.torch_xla import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
 
-# Kernels of PyTorch 2.9 for all devices that read the memory of their tensors, which tensors of
-# torch_xla do not have.
-_CRASHING = frozenset(["aten::_grouped_mm"])
+CRASHING = frozenset(["aten::_grouped_mm"])
+"""Operators whose kernels of PyTorch 2.9, for all devices, read the memory of their tensors, which
+tensors of torch_xla do not have."""
 
 
 class XlaDispatching:
@@ -58,15 +58,13 @@ class XlaDispatching:
                 self._stacks.pop(key).abandon()
 
     def decomposes(self, operator: Operator) -> bool:
+        """See `lowering.frontends.protocols.Frontend`."""
         if operator.qualified in self._decomposed:
             return self._decomposed[operator.qualified]
         # torch_xla's own AutogradXLA kernels (layer and group norm, pooling, …) are generated into
         # one file. The dispatcher's table contains the file's name.
         origin = torch_internals.kernel_origin(operator.qualified, self.autograd_key)
         return "RegisterAutogradXLA" in origin
-
-    def crashes(self, operator: Operator) -> bool:
-        return operator.qualified in _CRASHING
 
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> OverridingKernel:
         torch_internals.keep_dynamo_out(kernel)

@@ -10,7 +10,6 @@ from torch_xla import runtime
 
 from composites.contexts import with_attributes
 from lowering.emission.composite import emit_composite
-from lowering.emission.linking import module_name, reference
 from lowering.emission.types import SEED_TYPE, DecompositionHlo, TensorType
 from lowering.frontends.protocols import EmittedComposite
 from lowering.frontends.thread_flag import ThreadFlag
@@ -23,8 +22,7 @@ class Purpose(NamedTuple):
     its computation by it."""
 
     device: str | None
-    """The device that runs the graph: `CPU`, `CUDA`, …; None for a recorded graph, which holds
-    references to computations."""
+    """The device that runs the graph: `CPU`, `CUDA`, …; None for a recorded graph."""
     inside: bool
     """True if the graph becomes part of a decomposition."""
     shared: bool = False
@@ -36,6 +34,8 @@ class XlaGraph:
 
     # This is called for every composite, so no wrapper function is used.
     insert = staticmethod(_XLAC._xla_user_computation)
+    computation = staticmethod(_XLAC._xla_op_computation_from_module_proto)
+    """A handle for an HLO module, which `insert` takes: `computation(name, module)`."""
 
     @staticmethod
     def insert_several(
@@ -63,8 +63,6 @@ class XlaGraph:
         runs the backward of a recorded program in other threads."""
         self.is_recorded_to_share = False
         """True if the program that is being recorded is for several devices."""
-        self.referred: dict[str, bytes] = {}
-        """The modules that recorded graphs refer to, by name."""
         self.tracing = ThreadFlag()
         """True while this thread is tracing a decomposition."""
 
@@ -116,21 +114,9 @@ class XlaGraph:
         )
         return EmittedComposite(self.computation(name, emitted.module), emitted.results)
 
-    def computation(self, name: str, module: bytes) -> Any:
-        """A handle for an HLO module, which `insert` takes."""
-        if self.is_recorded:
-            self.referred[module_name(module)] = module
-            module = reference(module)
-        return _XLAC._xla_op_computation_from_module_proto(name, module)
-
     def recorded(self, *, shared: bool) -> AbstractContextManager[None]:
         """A context in which graphs are recorded, for several devices if `shared`."""
         return with_attributes(self, is_recorded=True, is_recorded_to_share=shared)
-
-
-def graph_hlo(tensors: Sequence[torch.Tensor]) -> bytes:
-    """The graph that computes `tensors` as a serialized HLO module, before any XLA pass."""
-    return _XLAC._get_xla_tensors_hlo_proto(list(tensors))  # type: ignore[no-any-return]
 
 
 def lowered(name: str, outputs: Sequence[torch.Tensor]) -> Any:

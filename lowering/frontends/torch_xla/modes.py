@@ -1,12 +1,16 @@
-"""torch_xla's process-wide switches during tracing."""
+"""Tracing beside the rest of the process: torch_xla's switches, and `torch_xla.sync`."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
+from typing import Any
 
 import torch_xla
 
 from composites.contexts import with_setting
+from lowering.frontends.errors import ValueReadError
+from lowering.frontends.protocols import GraphRunError
 from lowering.frontends.torch_xla.value_guard import is_guarded
 
 _XLAC = torch_xla._XLAC
@@ -18,11 +22,6 @@ work for it."""
 
 _OUTSIDE = {"constants": False}
 """True if Python numbers were constants before the outermost trace."""
-
-
-def beside_no_trace() -> AbstractContextManager[object]:
-    """A context in which no other thread traces."""
-    return _EXCLUSIVE
 
 
 def numbers_are_constants(value: bool) -> AbstractContextManager[None]:
@@ -49,3 +48,42 @@ def tracing_mode(*, constants: bool = True) -> Iterator[None]:
             with_setting(_XLAC._get_use_eager_mode, _XLAC._set_use_eager_mode, False),
         ):
             yield
+
+
+class SyncError(GraphRunError, ValueReadError):
+    """Traced code calls torch_xla.sync."""
+
+
+_SYNCS: dict[str, AbstractContextManager[Any]] = {
+    "_xla_step_marker": _EXCLUSIVE,
+    "_xla_sync_live_tensors": _EXCLUSIVE,
+    "_xla_sync_multi": nullcontext(),
+}
+"""Functions that compute tensors, and a context for each. The first two compute all live tensors of
+the process."""
+
+
+def guard_syncs() -> None:
+    """Guard torch_xla's functions, for the life of the process. A second call changes nothing.
+
+    Placeholders have no data, so computing them would end the process with a segmentation fault. In
+    a trace, a sync is therefore an error. In another thread, it waits until the trace has ended.
+    """
+    for name, context in _SYNCS.items():
+        original = getattr(_XLAC, name)
+        if not hasattr(original, "__wrapped__"):
+            setattr(_XLAC, name, _guarded(original, context))
+
+
+def _guarded(original: Any, context: AbstractContextManager[Any]) -> Any:
+    @wraps(original)
+    def guarded(*arguments: Any, **keywords: Any) -> Any:
+        if is_guarded():
+            raise SyncError(
+                "torch_xla.sync() runs the graph, but traced code has no values to run it on; call"
+                " it outside"
+            )
+        with context:
+            return original(*arguments, **keywords)
+
+    return guarded

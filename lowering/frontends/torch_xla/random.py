@@ -147,11 +147,6 @@ def marked() -> AbstractContextManager[None]:
     return with_setting(xm.get_rng_state, xm.set_rng_state, MARK)
 
 
-def carries_mark(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor with data holds the state from which the generator started."""
-    return tensor.dtype == torch.int64 and tensor.dim() == 0 and tensor.item() == MARK
-
-
 def advances_since_mark(tensor: torch.Tensor) -> int | None:
     """The number of advances from the generator's start to the state that a tensor with data holds;
     None if the tensor holds something else."""

@@ -13,9 +13,6 @@ from torch_xla.experimental import scan
 from composites import torch_internals
 from composites.contexts import with_attributes
 from composites.errors import ExportError
-from lowering.emission import hlo_proto
-from lowering.emission.builder import insertable
-from lowering.emission.linking import link
 from lowering.emission.types import TensorType
 from lowering.frontends.errors import (
     ControlFlowError,
@@ -123,12 +120,9 @@ class XlaRecording:
         located: bool = False,
     ) -> LoweredGraph:
         context = lowered("IrToHlo", outputs)
-        hlo = context.hlo()
         convert = to_located_stablehlo if located else to_stablehlo
-        module = convert(hlo, self._graph.referred)
+        module = convert(context.hlo())
         if module is None:
-            outputs = self._linked(hlo, context.device_parameter_id_tensor_mapping())
-            context = lowered("IrToHlo", outputs)
             # This also lowers the outputs in order, so parameters get the same numbers.
             bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
             converted = Module.from_bytes(bytecode, "torch_xla's StableHLO")
@@ -160,18 +154,6 @@ class XlaRecording:
 
     def located(self) -> AbstractContextManager[None]:
         return XlaLabels().kept()
-
-    def _linked(self, hlo: bytes, parameters: Mapping[int, torch.Tensor]) -> Sequence[torch.Tensor]:
-        """The results of a recorded graph, computed by a graph that contains the modules it refers
-        to."""
-        graph = hlo_proto.Module.FromString(hlo)
-        computations = link(graph, self._graph.referred)
-        graph.ClearField("computations")
-        graph.computations.extend(computations)
-        handle = _XLAC._xla_op_computation_from_module_proto("graph", insertable(graph))
-        operands = [parameters[number] for number in sorted(parameters)]
-        results: Sequence[torch.Tensor] = self._graph.insert("composites::graph", operands, handle)
-        return results
 
 
 def _text(tensor: Any) -> str | None:

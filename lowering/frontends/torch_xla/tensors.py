@@ -1,6 +1,7 @@
 """Tensors of torch_xla: their types and values, and placeholders without data."""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import count
 from typing import Any
 
@@ -18,7 +19,7 @@ _XLAC = torch_xla._XLAC
 DEVICE_TYPE = "xla"
 
 _MISSING = ("f8E8M0FNU",)
-_SIGNED = frozenset({"ui16", "ui32", "ui64"})
+SIGNED = frozenset({"ui16", "ui32", "ui64"})
 """Unsigned types that torch_xla 2.9 treats as signed when it makes a tensor of an XLA value: the
 tensor's dtype is then int16, int32 or int64."""
 
@@ -43,19 +44,9 @@ class XlaTensors:
         return torch.Size(type_.shape), DTYPE_OF[type_.element_type]
 
     @staticmethod
-    def keeps(type_: TensorType) -> bool:
-        return type_.element_type not in _SIGNED
-
-    @staticmethod
-    def sharding_text(tensor: torch.Tensor) -> str:
-        if not XlaTensors.owns(tensor):
-            return ""
-        return _XLAC._get_xla_sharding_spec(tensor)  # type: ignore[no-any-return]
-
-    @staticmethod
     def placeholder(like: torch.Tensor) -> torch.Tensor:
         type_ = XlaTensors.tensor_type(like)
-        if type_.element_type in _SIGNED:
+        if type_.element_type in SIGNED:
             return _stand_in(like)
         if type_.element_type.startswith("f8"):  # create_placeholder_tensor does not support these
             shape = {"type": type_.element_type.lower(), "sizes": type_.shape}
@@ -67,6 +58,11 @@ class XlaTensors:
     @staticmethod
     def read_instead(computed: torch.Tensor, saved: torch.Tensor) -> None:
         """Leave it to XLA, which computes equal values of one graph once."""
+
+
+def sharding_text(tensor: torch.Tensor) -> str:
+    """See `lowering.frontends.protocols.Frontend`."""
+    return _XLAC._get_xla_sharding_spec(tensor) if XlaTensors.owns(tensor) else ""
 
 
 def _stand_in(like: torch.Tensor) -> torch.Tensor:
@@ -143,3 +139,22 @@ def made_since(first: int, outputs: Sequence[torch.Tensor], context: Any) -> set
         for id_, tensor in zip(ids, tensors, strict=True)
         if id_ < 0 or id_ > first
     }
+
+
+def before_dynamic_sizes(call: Callable[[], None]) -> None:
+    """Call a function before a size of a tensor becomes dynamic, by `_xla_mark_dynamic`, which
+    torch_xla's own export of a program calls.
+
+    torch_xla's lowerings follow dynamic sizes. A computation has fixed shapes, and the conversion
+    of a graph that calls a computation with such a tensor fails. torch_xla does not tell which
+    tensors have dynamic sizes: a tensor that is computed from a marked tensor has the shape of the
+    example.
+    """
+    original = _XLAC._xla_mark_dynamic
+
+    @wraps(original)
+    def marked(*arguments: Any, **keywords: Any) -> Any:
+        call()
+        return original(*arguments, **keywords)
+
+    _XLAC._xla_mark_dynamic = marked

@@ -24,7 +24,7 @@ from lowering.frontends.torch_xla.random import (
     MARK,
     XlaRandomNumbers,
     advances_between,
-    carries_mark,
+    advances_since_mark,
 )
 from lowering.frontends.torch_xla.tensors import (
     DEVICE_TYPE,
@@ -125,14 +125,14 @@ class XlaTracing:
             with self._random_numbers.at(MARK):
                 trace = traced()
             with values_readable():
-                seed = next((n for n, tensor in trace.extras.items() if carries_mark(tensor)), None)
+                counts = {n: advances_since_mark(tensor) for n, tensor in trace.extras.items()}
+            seed = next((n for n, count in counts.items() if count == 0), None)
         return replace(
             trace.decomposition,
             seed=seed,
             draws=draws,
             numbers={n: read_values(trace.extras[n]) for n in trace.numbers if n != seed},
             hides_numbers=as_stock and self._graph.device == "CPU",
-            referred=self._graph.referred,
         )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lowering.emission import hlo_proto
+from lowering.emission.builder import insertable
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import Dispatching, Kernel, Override
 from lowering.frontends.torch_xla.graph import Purpose, XlaGraph
@@ -45,7 +47,9 @@ def _kernel(graph: XlaGraph, name: str) -> Kernel:
             result = rule(result_dtype, left, right, *geometry, dtype)
             return optimization_barrier(result) if guarded else result
 
-        return graph.computation(name, lower_to_hlo(function, operands).module)
+        # Without JAX's metadata: locations of operations are those of torch_xla.
+        module = hlo_proto.Module.FromString(lower_to_hlo(function, operands).module)
+        return graph.computation(name, insertable(module))
 
     def kernel(left: Tensor, right: Tensor, *arguments: Any) -> Tensor:
         *listed, out_dtype = arguments
