@@ -92,22 +92,6 @@ def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]
     return chosen
 
 
-def chosen(
-    calls: Iterable[Signature],
-    by_key: Mapping[str, T],
-    ignored: Mapping[str, Collection[str]] | None,
-) -> dict[Signature, tuple[T, Collection[str]]]:
-    """The value for each call that a key of `by_key` names, and the attributes that are listed as
-    ignored. Raises the errors of `by_version` and `ignored_attributes`."""
-    calls = list(calls)
-    values, left_out = by_version(calls, by_key), ignored_attributes(calls, ignored or {})
-    return {
-        call: (values[key], left_out.get(key, ()))
-        for call in calls
-        if (key := (call.name, call.version)) in values
-    }
-
-
 def by_version(
     calls: Iterable[Signature], by_key: Mapping[str, T], *, complete: bool = True
 ) -> dict[NameAndVersion, T]:

@@ -11,8 +11,7 @@ from .composites import Signature, find_composites, signature
 from .errors import UnsupportedOperationError
 from .ir_types import IrModule, IrOperation, IrType, IrValue
 from .module import Module
-from .passes.decompose import decompose
-from .passes.flatten_calls import flatten_calls
+from .passes.decompositions import decompose, flatten_calls
 from .symbols import COMPOSITE, CUSTOM_CALL, functions, make_private, target, uses
 
 

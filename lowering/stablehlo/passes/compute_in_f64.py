@@ -14,8 +14,7 @@ from ..insertion import inserted, replace_by, resized
 from ..ir_types import IrOperation, IrType, IrValue
 from ..module import Module
 from ..symbols import CUSTOM_CALL, body, functions, update_type
-from .decompose import decompose
-from .flatten_calls import flatten_calls
+from .decompositions import decompose, flatten_calls
 
 _CONSTANT = "stablehlo.constant"
 _ROUNDING = "stablehlo.reduce_precision"

@@ -91,7 +91,7 @@ class _Values:
             return converted(owner, owner.operands[0], f32) if holds("f32", before) else None
         if owner.name == "stablehlo.constant":
             number, type_ = splat_number(value), resized(value.type, element=f32)
-            return None if number is None else constant(owner, type_, _bits(number))
+            return None if number is None else constant(owner, type_, _nearest(number))
         positions = _data(owner)
         if not positions or (
             owner.name in _ROUNDED and not all(map(self.is_exact, owner.operands))
@@ -152,8 +152,3 @@ def _nearest(number: float) -> Any:
     """The nearest number of f32."""
     with np.errstate(over="ignore"):
         return np.float32(number)
-
-
-def _bits(number: float) -> str:
-    """The bits of the nearest number of f32, as MLIR writes them."""
-    return f"0x{_nearest(number).tobytes()[::-1].hex().upper()}"

@@ -20,8 +20,8 @@ from ..bindings import (
     DotDimensions,
     attributes,
     dot_dimensions,
-    dot_dimensions_attribute,
     find_operations,
+    set_dot_dimensions,
 )
 from ..data_movement import CONVERT
 from ..in_place import in_place
@@ -105,8 +105,8 @@ class _Separation:
             tuple(dim + extra for dim in numbers.right_contracting),
         )
         result = operation.results[0]
-        changed = {"dot_dimension_numbers": dot_dimensions_attribute(apart, operation.context)}
-        product = self._new(operation, [left, right], leading, changed)
+        product = self._new(operation, [left, right], leading, {})
+        set_dot_dimensions(product.owner.operation, apart)
         merged = inserted(operation, _RESHAPE, result.type, product)
         replace_by(operation, merged)
         self._apart[merged] = product
