@@ -95,12 +95,12 @@ from .passes.decompositions import inline_f64_composites as inline_f64_composite
 from .passes.decompositions import rename_decompositions as rename_decompositions
 from .passes.decompositions import share_decompositions as share_decompositions
 from .passes.decompositions import unshare_decompositions as unshare_decompositions
-from .passes.expand_batch_norm_grad import expand_batch_norm_grad as expand_batch_norm_grad
-from .passes.expand_select_and_scatter import expand_select_and_scatter as expand_select_and_scatter
 from .passes.expand_sorts import expand_sorts as expand_sorts
 from .passes.expand_triangular_solves import expand_triangular_solves as expand_triangular_solves
 from .passes.expand_tuples import expand_tuples as expand_tuples
 from .passes.fold_data_movement import fold_data_movement as fold_data_movement
+from .passes.gradients import expand_batch_norm_grad as expand_batch_norm_grad
+from .passes.gradients import expand_select_and_scatter as expand_select_and_scatter
 from .passes.leftovers import canonicalize as canonicalize
 from .passes.leftovers import rename_module as rename_module
 from .passes.leftovers import strip_leftovers as strip_leftovers
@@ -112,6 +112,7 @@ from .passes.narrow_arithmetic import narrow_arithmetic as narrow_arithmetic
 from .passes.products import fold_transposes as fold_transposes
 from .passes.products import multiply_bytes_as_f32 as multiply_bytes_as_f32
 from .passes.products import order_contractions as order_contractions
+from .passes.products import unmerge_batch_dimensions as unmerge_batch_dimensions
 from .passes.quantized_types import from_quantized_types as from_quantized_types
 from .passes.quantized_types import to_quantized_types as to_quantized_types
 from .passes.reductions import legalize_reduce_inits as legalize_reduce_inits
@@ -122,7 +123,6 @@ from .passes.scatters import flatten_scatter_indices as flatten_scatter_indices
 from .passes.scatters import narrow_scatter_indices as narrow_scatter_indices
 from .passes.split_complex_numbers import split_complex_numbers as split_complex_numbers
 from .passes.to_custom_call import to_custom_call as to_custom_call
-from .passes.unmerge_batch_dimensions import unmerge_batch_dimensions as unmerge_batch_dimensions
 from .passes.use_booleans import use_booleans as use_booleans
 from .pipeline import Pass as Pass
 from .pipeline import run_passes as run_passes

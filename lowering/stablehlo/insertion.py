@@ -102,6 +102,19 @@ def erase_unread(values: Iterable[IrValue], names: Collection[str]) -> None:
             operation.erase()
 
 
+def behind(value: IrValue, name: str, type_: IrType) -> IrValue:
+    """The result of a new operation on a value, behind the operation that produces the value. All
+    other users of the value read the result instead."""
+    producer = defining_operation(value)
+    before = value.owner.operations[0].operation if producer is None else producer
+    result = inserted(before, name, type_, value)
+    operation = result.owner.operation
+    if producer is not None:
+        operation.move_after(producer)
+    value.replace_all_uses_except(result, operation)
+    return result
+
+
 def converted(before: IrOperation, value: IrValue, element: IrType) -> IrValue:
     """A value with another element type."""
     return inserted(before, "stablehlo.convert", resized(value.type, element=element), value)

@@ -14,7 +14,7 @@ from .bindings import attributes, bytecode, find_operations, nested_operations
 from .data_movement import element_type
 from .dtypes import byte_size, static_tensor
 from .errors import MissingJaxError, RunError
-from .insertion import inserted
+from .insertion import behind
 from .ir_types import IrModule, IrOperation
 from .module import Module
 from .symbols import check_copies, functions
@@ -252,11 +252,7 @@ def for_platform(module: IrModule, platform: str) -> IrModule:
         return module
     copy = bindings.clone(module)
     for product in products(copy):
-        result = product.results[0]
-        guarded = inserted(product, "stablehlo.optimization_barrier", result.type, result)
-        barrier = guarded.owner.operation
-        barrier.move_after(product)
-        result.replace_all_uses_except(guarded, barrier)
+        behind(product.results[0], "stablehlo.optimization_barrier", product.results[0].type)
     return copy
 
 

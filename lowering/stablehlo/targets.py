@@ -20,10 +20,9 @@ from .passes.comparisons import narrow_comparisons, widen_unsigned_comparisons
 from .passes.compute_splats_as_scalars import compute_splats_as_scalars
 from .passes.convolutions import legalize_batch_groups, pad_dilated_inputs
 from .passes.decompositions import inline_f64_composites
-from .passes.expand_batch_norm_grad import expand_batch_norm_grad
-from .passes.expand_select_and_scatter import expand_select_and_scatter
 from .passes.expand_sorts import expand_sorts
 from .passes.expand_triangular_solves import expand_triangular_solves
+from .passes.gradients import expand_batch_norm_grad, expand_select_and_scatter
 from .passes.narrow_arithmetic import narrow_arithmetic
 from .passes.products import multiply_bytes_as_f32, order_contractions
 from .passes.reductions import legalize_reduce_inits, reduce_booleans_as_i32, widen_byte_sums

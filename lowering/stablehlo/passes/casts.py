@@ -8,7 +8,7 @@ from ..bindings import attributes, find_operations, made_by, splat_number, users
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type, retype
 from ..dtypes import holds, numpy_dtype
 from ..in_place import in_place
-from ..insertion import constant, erase_unread, inserted, replace_by, resized
+from ..insertion import behind, constant, erase_unread, replace_by, resized
 from ..ir_types import IrModule, IrOperation, IrType, IrValue
 
 _CONSTANT = "stablehlo.constant"
@@ -127,12 +127,8 @@ class _Movement:
             value = operation.operands[index]
             replaced.append(value)
             operation.operands[index] = self._narrow_form(value, origin, operation)
-        readers = [(use.owner.operation, use.operand_number) for use in result.uses]
         retype(result, origin)
-        cast = inserted(operation, CONVERT, wide, result)
-        cast.owner.move_after(operation)
-        for reader, index in readers:
-            reader.operands[index] = cast
+        cast = behind(result, CONVERT, wide)
         self.origins[cast] = origin
         return [*replaced, cast]
 

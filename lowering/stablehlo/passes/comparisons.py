@@ -43,17 +43,12 @@ def narrow_comparisons(comparison: IrOperation) -> None:
         bound = _bound(_SWAPPED[direction] if position else direction, number, element)
         if bound is None:
             continue
-        is_float = element in _FLOATS
         f32 = ir().F32Type.get(comparison.context)
         narrow = converted(comparison, value, f32) if element in _FLOATS[1:] else value
         wide = [*comparison.operands]
         comparison.operands[position] = narrow
         comparison.operands[1 - position] = constant(comparison, narrow.type, bound)
-        if "compare_type" in attributes(comparison):
-            kind = "FLOAT" if is_float else "SIGNED"
-            comparison.attributes["compare_type"] = attribute(
-                comparison, f"#stablehlo<comparison_type {kind}>"
-            )
+        _set_type(comparison, "FLOAT" if element in _FLOATS else "SIGNED")
         erase_unread(wide, ["stablehlo.broadcast_in_dim"])
         return
 
@@ -121,7 +116,11 @@ def widen_unsigned_comparisons(comparison: IrOperation) -> None:
     wide = integer_type(comparison, width)
     for index, operand in enumerate(comparison.operands):
         comparison.operands[index] = converted(comparison, operand, wide)
+    _set_type(comparison, "SIGNED")
+
+
+def _set_type(comparison: IrOperation, kind: str) -> None:
+    """Change the type of a comparison, if it is written."""
     if "compare_type" in attributes(comparison):
-        comparison.attributes["compare_type"] = attribute(
-            comparison, "#stablehlo<comparison_type SIGNED>"
-        )
+        written = attribute(comparison, f"#stablehlo<comparison_type {kind}>")
+        comparison.attributes["compare_type"] = written

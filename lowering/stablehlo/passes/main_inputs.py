@@ -25,10 +25,7 @@ def constant_inputs(module: IrModule, values: Mapping[int, Any]) -> None:
     Raises:
         UnsupportedOperationError: an argument does not exist, or has another shape.
     """
-    main = functions(module)["main"]
-    block = body(main)
-    arguments = [] if block is None else list(block.arguments)
-    first = None if block is None else block.operations[0].operation
+    main, arguments, first = _main(module)
     for number, value in values.items():
         if not 0 <= number < len(arguments):
             raise UnsupportedOperationError(f"@main has no argument {number}")
@@ -78,13 +75,9 @@ def join_inputs(module: IrModule, base: int, joined: Mapping[int, Linear]) -> No
         joined: the functions of the base argument, by the number of the argument that they replace.
             All are `tensor<i64>`. Uses of the base argument itself may also read a function.
     """
-    main = functions(module)["main"]
-    block = body(main)
-    assert block is not None
-    arguments = list(block.arguments)
+    main, arguments, first = _main(module)
     uses = {number: list(arguments[number].uses) for number in joined}
     with building(main.context):
-        first = block.operations[0].operation
         for number, linear in joined.items():
             value = _linear(arguments[base], linear, first)
             for use in uses[number]:
@@ -108,11 +101,18 @@ def order_inputs(module: IrModule, order: Sequence[int]) -> None:
     Raises:
         UnsupportedOperationError: `order` is not a permutation of the arguments.
     """
-    main = functions(module)["main"]
-    block = body(main)
-    count = 0 if block is None else len(block.arguments)
-    if block is None or sorted(order) != list(range(count)):
+    main, arguments, _ = _main(module)
+    if sorted(order) != list(range(len(arguments))):
         raise UnsupportedOperationError(
-            f"{list(order)} is not a permutation of the {count} arguments of @main"
+            f"{list(order)} is not a permutation of the {len(arguments)} arguments of @main"
         )
     keep_arguments(main, order)
+
+
+def _main(module: IrModule) -> tuple[IrOperation, list[IrValue], IrOperation]:
+    """`@main`, its arguments, and its first operation."""
+    main = functions(module)["main"]
+    block = body(main)
+    if block is None:
+        raise UnsupportedOperationError("@main has no body, or several blocks")
+    return main, list(block.arguments), block.operations[0].operation

@@ -7,7 +7,7 @@ from ..bindings import building, find_operations, ir, made_by
 from ..composites import composite_name, find_composites, signature
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
-from ..insertion import inserted, replace_by, resized
+from ..insertion import erase_unread, inserted, replace_by, resized
 from ..ir_types import IrModule, IrOperation, IrType
 from ..module import Module
 from .decompositions import drop_unused_functions
@@ -59,9 +59,8 @@ def to_quantized_types(module: Module) -> Module:
         inner = made_by(bitcast.operands[0], _BITCAST)
         if inner is not None and inner.operands[0].type == bitcast.results[0].type:
             bitcast.results[0].replace_all_uses_with(inner.operands[0])
-    for bitcast in reversed(find_operations(result.operation, _BITCAST)):
-        if not list(bitcast.results[0].uses):
-            bitcast.erase()
+    bitcasts = find_operations(result.operation, _BITCAST)
+    erase_unread((bitcast.results[0] for bitcast in bitcasts), [_BITCAST])
     return drop_unused_functions(Module(result))
 
 

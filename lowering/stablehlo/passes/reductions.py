@@ -8,9 +8,9 @@ from composites.lazy_modules import lax, np
 
 from ..bindings import attributes, splat_number
 from ..combinations import IN_JAX, combination, neutral_element, only_operation
-from ..data_movement import retype
+from ..data_movement import CONVERT, retype
 from ..in_place import rewrites
-from ..insertion import converted, integer_type
+from ..insertion import behind, converted, integer_type
 from ..ir_types import IrOperation, IrValue
 from .expansion import expands
 
@@ -156,9 +156,6 @@ def widen_byte_sums(reduction: IrOperation) -> None:
     wide, result = integer_type(reduction, 32), reduction.results[0]
     for index, operand in enumerate(reduction.operands):
         reduction.operands[index] = converted(reduction, operand, wide)
-    narrow = converted(reduction, result, result.type.element_type)
-    back = narrow.owner.operation
-    back.move_after(reduction)
-    result.replace_all_uses_except(narrow, back)
+    behind(result, CONVERT, result.type)
     for value in (result, *reduction.regions[0].blocks[0].arguments, add.results[0]):
         retype(value, wide)
