@@ -1,11 +1,11 @@
 """Comparisons of element types that LiteRT lacks, in element types that it has."""
 
 from math import ceil, floor, isfinite, nan
-from typing import Any
 
 from composites.lazy_modules import np
 
 from ..bindings import attributes, comparison_direction, ir, made_by, splat_number
+from ..dtypes import as_f32
 from ..in_place import rewrites
 from ..insertion import attribute, constant, converted, erase_unread, integer_type
 from ..ir_types import IrOperation, IrType, IrValue
@@ -87,8 +87,7 @@ def _bound(direction: str, number: float, element: str) -> float | None:
 
 def _float_bound(direction: str, number: float) -> float:
     """The number of f32 to compare with: NaN, which equals no number, if f32 lacks `number`."""
-    with np.errstate(over="ignore"):
-        near: Any = np.float32(number)
+    near = as_f32(number)
     rounded = float(near)
     if direction in _DOWN and rounded > number:
         near = np.nextafter(near, np.float32(-np.inf))

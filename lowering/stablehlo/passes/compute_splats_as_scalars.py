@@ -7,7 +7,7 @@ IREE 3.13 computes wrong sums and products of such values: of a mask of four one
 
 from ..bindings import attributes, made_by
 from ..in_place import rewrites
-from ..insertion import filled, inserted, integers, replace_by, resized
+from ..insertion import created, filled, inserted, integers, replace_by, resized
 from ..ir_types import IrOperation, IrValue
 
 _NAMES = (
@@ -26,9 +26,9 @@ def compute_splats_as_scalars(operation: IrOperation) -> None:
     if scalar is None:
         return
     element = resized(result.type, [])
-    computed = inserted(operation, operation.name, element, scalar, **attributes(operation))
+    computed = created(operation, operation.name, [element], [scalar], attributes(operation))
     spread = inserted(
-        *(operation, "stablehlo.broadcast_in_dim", result.type, computed),
+        *(operation, "stablehlo.broadcast_in_dim", result.type, computed.results[0]),
         broadcast_dimensions=integers(operation, []),
     )
     replace_by(operation, spread)
