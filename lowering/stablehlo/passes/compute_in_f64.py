@@ -49,7 +49,8 @@ def compute_in_f64(module: Module) -> Module:
     for operation in operations:
         _widen(operation)
     # In reverse, because each conversion of an argument becomes the first operation.
-    for value in (*reversed(block.arguments), *(constant.results[0] for constant in constants)):
+    arguments = reversed(list(block.arguments))
+    for value in (*arguments, *(constant.results[0] for constant in constants)):
         wide = _wide(value)
         if wide is not None:
             behind(value, CONVERT, wide)
