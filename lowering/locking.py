@@ -31,8 +31,7 @@ from lowering.sample_calls import (
     is_adapted_function,
 )
 from lowering.stablehlo import Module, rename_decompositions, rename_module, run_passes
-from lowering.stablehlo.composites import find_composites, signature
-from lowering.stablehlo.fingerprint import fingerprint
+from lowering.stablehlo.composites import find_composites, fingerprint, signature
 from lowering.stablehlo.ir_types import IrOperation
 
 _PACKAGES = ("torch", "torch_xla", "jax", "jaxlib")

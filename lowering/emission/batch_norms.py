@@ -13,7 +13,7 @@ from typing import Any
 from lowering.emission import hlo_proto
 from lowering.emission.builder import renumber
 from lowering.stablehlo.dtypes import numpy_dtype
-from lowering.stablehlo.passes.expand_batch_norm_grad import gradients, over_features
+from lowering.stablehlo.passes.gradients import gradients, over_features
 from lowering.stablehlo.run import enable_x64, import_jax
 
 _WIDE = ("f32", "f64")

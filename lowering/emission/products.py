@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from lowering.emission import hlo_proto
-from lowering.stablehlo.passes.unmerge_batch_dimensions import merges
+from lowering.stablehlo.passes.products import merges
 
 
 def separate_batch_dimensions(body: Any, *, keep_roundings: bool) -> None:

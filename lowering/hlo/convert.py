@@ -15,9 +15,8 @@ from lowering.hlo.shrink import shrink
 from lowering.stablehlo import Module, bindings, clean_passes, run_passes
 from lowering.stablehlo.insertion import inserted, replace_by, replace_operation
 from lowering.stablehlo.ir_types import IrModule, IrOperation, IrValue
-from lowering.stablehlo.passes.canonicalize import canonicalize
-from lowering.stablehlo.passes.legalize_chlo import restore_operations
-from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
+from lowering.stablehlo.passes.chlo import restore_operations
+from lowering.stablehlo.passes.leftovers import canonicalize, strip_module_attributes
 from lowering.stablehlo.symbols import CALL, COMPOSITE, body, functions
 
 # Opcodes that both converters write as the same text, except for a few folded constants. Other

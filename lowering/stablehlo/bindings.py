@@ -10,7 +10,6 @@ without jaxlib gets an error that says what to install.
 import io
 import os
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
@@ -262,24 +261,16 @@ def _way_out(module: IrModule, refused: Version) -> str:
     StableHLO versions only add operations, and raise the second number when they do.
     """
     newest = current_version()
-    newer = [v for v in _minor_versions(newest) if refused < v < newest]
-    newer.append(newest)
-    needed = bisect_left(
-        newer, True, key=lambda version: _serialized(module, version)[0] is not None
+    # After 0.20 came 1.0.
+    versions = [(0, n, 0) for n in range(21)] + [(1, n, 0) for n in range(newest[1] + 1)] + [newest]
+    for needed in versions:
+        if needed > refused and _serialized(module, needed)[0] is not None:
+            version = _dotted(needed)
+            return f"it needs {version} or newer: portable={version!r}, or --portable {version}"
+    return (
+        f"no version that the installed jaxlib writes can hold it, up to {_dotted(newest)}, so"
+        " write text (.mlir)"
     )
-    if needed == len(newer):
-        return (
-            f"no version that the installed jaxlib writes can hold it, up to {_dotted(newest)}, so"
-            " write text (.mlir)"
-        )
-    version = _dotted(newer[needed])
-    return f"it needs {version} or newer: portable={version!r}, or --portable {version}"
-
-
-def _minor_versions(newest: Version) -> list[Version]:
-    last_of_zero = 20  # after 0.20 came 1.0
-    before = [(0, minor, 0) for minor in range(last_of_zero + 1)]
-    return [*before, *((1, minor, 0) for minor in range(newest[1] + 1))]
 
 
 def _target_version(version: str | None) -> Version:
@@ -458,10 +449,11 @@ def dot_dimensions(product: IrOperation) -> DotDimensions:
     )
 
 
-def dot_dimensions_attribute(numbers: DotDimensions, context: IrContext) -> IrAttribute:
-    """The attribute that holds dimension numbers."""
-    with building(context):
-        return _stablehlo().DotDimensionNumbers.get(*astuple(numbers))
+def set_dot_dimensions(product: IrOperation, numbers: DotDimensions) -> None:
+    """Give a product other dimension numbers."""
+    with building(product.context):
+        held = _stablehlo().DotDimensionNumbers.get(*astuple(numbers))
+        product.attributes["dot_dimension_numbers"] = held
 
 
 def scatter_dimensions(scatter: IrOperation) -> Any:
@@ -489,7 +481,11 @@ def made_by(value: IrValue, *names: str) -> IrOperation | None:
 def splat_number(value: IrValue) -> Any:
     """The number that all elements of a constant value equal; None for another value."""
     owner = made_by(value, "stablehlo.constant")
-    return None if owner is None else splat_value(owner)
+    if owner is None or "complex" in str(value.type):  # jaxlib 0.10.2 cannot read complex numbers
+        return None
+    held = attributes(owner)["value"]
+    is_splat = isinstance(held, ir().DenseElementsAttr) and held.is_splat
+    return held.get_splat_value().value if is_splat else None
 
 
 def comparison_direction(compare: IrOperation) -> str:
@@ -577,15 +573,6 @@ def _dotted(version: Version) -> str:
 LARGEST_BOOLEAN_CONSTANT = 100
 """Larger boolean constants are printed in hexadecimal, which MLIR versions read in different ways:
 some versions use a bit for each value, others a byte."""
-
-
-def splat_value(constant: IrOperation) -> Any:
-    """The number that all elements of a `stablehlo.constant` equal; None if they differ."""
-    if "complex" in str(constant.results[0].type):  # jaxlib 0.10.2 cannot read complex numbers
-        return None
-    held = attributes(constant)["value"]
-    is_splat = isinstance(held, ir().DenseElementsAttr) and held.is_splat
-    return held.get_splat_value().value if is_splat else None
 
 
 def dense_elements(value: Any, element_type: IrType) -> IrAttribute:

@@ -1,9 +1,12 @@
 """Kernels that may replace composites."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
+
+from .composites import Signature, by_version, find_composites, ignored_attributes, signature
+from .ir_types import IrModule
 
 Kernel: TypeAlias = Callable[..., Any] | str
 """A JAX function, as `bind` takes it, or a target of XLA's typed FFI, as `to_custom_call` does."""
@@ -33,6 +36,22 @@ class Candidate:
         if self.listed_as is not None:
             return self.listed_as
         return self.kernel if isinstance(self.kernel, str) else callable_name(self.kernel)
+
+
+def named_candidates(
+    module: IrModule,
+    kernels: Mapping[str, Kernel],
+    ignored: Mapping[str, Collection[str]] | None,
+) -> dict[Signature, Candidate]:
+    """The kernel for each call of a composite that a key of `kernels` names, with the attributes
+    that are listed as ignored. Raises the errors of `by_version` and `ignored_attributes`."""
+    calls = list(dict.fromkeys(map(signature, find_composites(module))))
+    named, left_out = by_version(calls, kernels), ignored_attributes(calls, ignored or {})
+    return {
+        call: Candidate(named[key], left_out.get(key, ()))
+        for call in calls
+        if (key := (call.name, call.version)) in named
+    }
 
 
 def callable_name(fn: Callable[..., Any]) -> str:

@@ -1,5 +1,6 @@
 """The composites of a module: finding, comparing and selecting them by name, version or glob."""
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from .attributes import to_python
 from .bindings import attributes, dictionary_items, find_operations, string_value
 from .errors import AttributeConversionError, CompositeVersionError, UnknownCompositeError
 from .ir_types import IrAttribute, IrModule, IrOperation
+from .module import Module
 from .symbols import COMPOSITE, callees_first, functions, target
 
 T = TypeVar("T")
@@ -17,6 +19,7 @@ T = TypeVar("T")
 NameAndVersion: TypeAlias = tuple[str, int]
 """The name and the version by which a compiler matches a composite."""
 
+_REFERENCE = re.compile(r'@("(?:[^"\\]|\\.)*"|[\w$.-]+)')
 _WITH_VERSION = re.compile(r"(.+)@(\d+)")
 
 
@@ -92,22 +95,6 @@ def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]
     return chosen
 
 
-def chosen(
-    calls: Iterable[Signature],
-    by_key: Mapping[str, T],
-    ignored: Mapping[str, Collection[str]] | None,
-) -> dict[Signature, tuple[T, Collection[str]]]:
-    """The value for each call that a key of `by_key` names, and the attributes that are listed as
-    ignored. Raises the errors of `by_version` and `ignored_attributes`."""
-    calls = list(calls)
-    values, left_out = by_version(calls, by_key), ignored_attributes(calls, ignored or {})
-    return {
-        call: (values[key], left_out.get(key, ()))
-        for call in calls
-        if (key := (call.name, call.version)) in values
-    }
-
-
 def by_version(
     calls: Iterable[Signature], by_key: Mapping[str, T], *, complete: bool = True
 ) -> dict[NameAndVersion, T]:
@@ -177,3 +164,32 @@ def ignored_attributes(
             )
     by_composite = by_version(calls, ignored, complete=False)
     return {key: frozenset(names) for key, names in by_composite.items()}
+
+
+def fingerprint(module: Module, composite: IrOperation) -> str:
+    """`sha256:` and the hash of the decomposition of one composite of a module.
+
+    The hash covers the functions that the decomposition refers to. It does not depend on names of
+    functions, locations, or the rest of the module.
+    """
+    text = decomposition_text(module.ir, composite.attributes["decomposition"].value)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def decomposition_text(module: IrModule, name: str) -> str:
+    """The text of a function and of functions that it refers to, numbered in order of first use."""
+    by_name = functions(module)
+    numbers = {name: 0}
+
+    def renamed(match: re.Match[str]) -> str:
+        target = match[1].strip('"')
+        if target not in by_name:
+            return match[0]
+        return f"@{numbers.setdefault(target, len(numbers))}"
+
+    texts: list[str] = []
+    while len(texts) < len(numbers):
+        function = by_name[list(numbers)[len(texts)]]
+        text = function.get_asm(enable_debug_info=False, use_local_scope=True)
+        texts.append(_REFERENCE.sub(renamed, str(text)))
+    return "\n".join(texts)

@@ -67,6 +67,12 @@ def numpy_dtype(element_type: str) -> Any:
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
+def as_f32(number: float) -> Any:
+    """The nearest number of f32, as NumPy's scalar."""
+    with np.errstate(over="ignore"):
+        return np.float32(number)
+
+
 def byte_size(type_: IrType) -> int:
     """Size of a value in bytes: 0 for a value that is not a tensor. A dynamic dimension counts as
     1.

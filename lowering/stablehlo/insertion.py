@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from .bindings import attributes, building, defining_operation, ir
+from .bindings import attributes, building, defining_operation, ir, splat_number
 from .ir_types import IrAttribute, IrOperation, IrType, IrValue
 
 
@@ -102,14 +102,43 @@ def erase_unread(values: Iterable[IrValue], names: Collection[str]) -> None:
             operation.erase()
 
 
+def behind(value: IrValue, name: str, type_: IrType) -> IrValue:
+    """The result of a new operation on a value, behind the operation that produces the value. All
+    other users of the value read the result instead."""
+    producer = defining_operation(value)
+    before = value.owner.operations[0].operation if producer is None else producer
+    result = inserted(before, name, type_, value)
+    operation = result.owner.operation
+    if producer is not None:
+        operation.move_after(producer)
+    value.replace_all_uses_except(result, operation)
+    return result
+
+
 def converted(before: IrOperation, value: IrValue, element: IrType) -> IrValue:
     """A value with another element type."""
     return inserted(before, "stablehlo.convert", resized(value.type, element=element), value)
 
 
-def constant(before: IrOperation, type_: IrType, number: str) -> IrValue:
-    """A constant whose elements all equal `number`, which is written as in MLIR."""
-    value = attribute(before, f"dense<{number}> : {type_}")
+def constant(before: IrOperation, type_: IrType, number: float) -> IrValue:
+    """A constant whose elements all equal a number of the element type."""
+    kinds, element = ir(), type_.element_type
+    with building(before.context):
+        if isinstance(element, kinds.IntegerType):
+            scalar = kinds.IntegerAttr.get(element, int(number))
+        else:
+            scalar = kinds.FloatAttr.get(element, float(number))
+        value = kinds.DenseElementsAttr.get_splat(type_, scalar)
+    return inserted(before, "stablehlo.constant", type_, value=value)
+
+
+def filled(before: IrOperation, type_: IrType, splat: IrValue) -> IrValue | None:
+    """A constant of another shape with the number that all elements of a constant `splat` equal;
+    None for other values, and for complex numbers."""
+    if splat_number(splat) is None:
+        return None
+    number = attributes(splat.owner.operation)["value"].get_splat_value()
+    value = ir().DenseElementsAttr.get_splat(type_, number)
     return inserted(before, "stablehlo.constant", type_, value=value)
 
 

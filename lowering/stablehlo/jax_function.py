@@ -8,11 +8,10 @@ from . import bindings
 from .dtypes import static_tensor
 from .errors import RunError
 from .module import Module
-from .passes.decompose import decompose
-from .passes.fold_transposes import fold_transposes, has_vectors
-from .run import enable_x64, for_platform, function_types, import_jax
-from .sizes import check_copies
-from .symbols import functions
+from .passes.decompositions import decompose
+from .passes.products import fold_transposes, has_vectors
+from .run import enable_x64, for_platform, import_jax, main_types
+from .symbols import check_copies
 
 
 def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tuple[Any, ...]]:
@@ -23,7 +22,7 @@ def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tupl
     and several processes. Programs with 64-bit types are called with `jax.enable_x64`.
 
     For the CPU, products with a vector read transposed matrices in their order in memory; see
-    `passes.fold_transposes`.
+    `passes.products`.
 
     Args:
         platform: the platform by jax's name, such as `cpu`, `cuda` or `tpu`.
@@ -37,11 +36,8 @@ def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tupl
     import jax.numpy as jnp
     from jax import export
 
-    main = functions(module.ir).get("main")
-    if main is None:
-        raise RunError("the module has no function @main to call")
+    inputs, results = ([_shape(jax, text) for text in types] for types in main_types(module))
     check_copies(module.ir, remedy="call a part of the module")
-    inputs, results = ([_shape(jax, text) for text in types] for types in function_types(main))
 
     def zeros(*_: Any) -> tuple[Any, ...]:
         return tuple(jnp.zeros(result.shape, result.dtype) for result in results)

@@ -9,14 +9,14 @@ from composites.lazy_modules import np
 from composites.registry.selection import Selection
 
 from .bindings import find_operations, string_value
-from .candidates import Candidate, Kernel
-from .composites import Signature, call_counts, chosen, signature
+from .candidates import Candidate, Kernel, named_candidates
+from .composites import Signature, call_counts, signature
 from .dtypes import static_tensor
 from .errors import StableHLOError
 from .ir_types import IrOperation
 from .module import Module
 from .passes.bind import bind_calls
-from .passes.decompose import decompose
+from .passes.decompositions import decompose
 from .passes.to_custom_call import replace_calls
 from .run import compile_module
 from .single_calls import call_module
@@ -125,8 +125,8 @@ def named_kernels(
                 f"the kernel of {name} must be a JAX function or the name of an FFI target, not"
                 f" {kernel!r}"
             )
-    by_call = chosen(distinct(module), kernels, ignored)
-    return lambda call: [Candidate(*by_call[call])] if call in by_call else []
+    by_call = named_candidates(module.ir, kernels, ignored)
+    return lambda call: [by_call[call]] if call in by_call else []
 
 
 def place_kernels(

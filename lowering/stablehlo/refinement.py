@@ -19,11 +19,13 @@ from .errors import DynamicSizeError, VerificationError
 from .insertion import inserted, replace_operation
 from .ir_types import IrModule, IrOperation
 from .module import Module
-from .passes.drop_unused_functions import drop_unused_functions
-from .passes.flatten_calls import flatten_calls
-from .passes.rename_decompositions import rename_decompositions
-from .passes.share_decompositions import share_decompositions
-from .passes.unshare_decompositions import unshare_decompositions
+from .passes.decompositions import (
+    drop_unused_functions,
+    flatten_calls,
+    rename_decompositions,
+    share_decompositions,
+    unshare_decompositions,
+)
 from .pipeline import run_passes
 from .symbols import CALL, COMPOSITE, target
 

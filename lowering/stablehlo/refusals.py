@@ -10,9 +10,9 @@ from .attributes import to_python
 from .bindings import attributes, defining_operation, find_operations, operator_name, source_line
 from .combinations import combination
 from .composites import composite_name
-from .convolutions import Convolution
 from .errors import RefusedOperationError
 from .ir_types import IrModule, IrOperation
+from .passes.convolutions import Convolution
 from .passes.expand_sorts import is_top_k
 from .scatters import updates_rows
 from .symbols import COMPOSITE, enclosing_function, target

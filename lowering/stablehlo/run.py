@@ -1,7 +1,10 @@
-"""Running a module with jax's PJRT client, by default on the CPU."""
+"""Running a module with jax's PJRT client, by default on the CPU, and with kernels of libraries."""
 
-from collections.abc import Sequence
+import ctypes
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from composites.lazy_modules import np
@@ -11,11 +14,10 @@ from .bindings import attributes, bytecode, find_operations, nested_operations
 from .data_movement import element_type
 from .dtypes import byte_size, static_tensor
 from .errors import MissingJaxError, RunError
-from .insertion import inserted
+from .insertion import behind
 from .ir_types import IrModule, IrOperation
 from .module import Module
-from .sizes import check_copies
-from .symbols import functions
+from .symbols import check_copies, functions
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +118,52 @@ def run(module: Module, *arrays: Any, platform: str = "cpu") -> list[Any]:
     return compile_module(module, platform=platform)(*arrays)
 
 
+_registered: dict[str, tuple[str, str]] = {}
+"""The library and platform of each target. XLA keeps targets registered until the process ends."""
+
+
+def register_targets(
+    targets: Iterable[str], libraries: Iterable[str | os.PathLike[str]], *, platform: str = "cpu"
+) -> None:
+    """Register, for each target, the symbol of that name in a shared library.
+
+    The first library that has the symbol counts. The symbols are handlers that
+    XLA_FFI_DEFINE_HANDLER_SYMBOL makes. Without libraries, nothing is registered: the targets must
+    be registered in the process already.
+
+    Raises:
+        RunError: a library cannot be loaded, or no library has the symbol.
+    """
+    paths = [Path(path).resolve() for path in libraries]
+    if not paths:
+        return
+    jax = import_jax()
+    loaded = [(str(path), _load(path)) for path in paths]
+    for target in dict.fromkeys(targets):
+        having = [(path, library) for path, library in loaded if hasattr(library, target)]
+        if not having:
+            raise RunError(
+                f"no library has the symbol {target} ({', '.join(map(str, paths))}); name the "
+                "handler as in XLA_FFI_DEFINE_HANDLER_SYMBOL"
+            )
+        path, library = having[0]
+        if _registered.get(target) == (path, platform):
+            continue
+        try:
+            capsule = jax.ffi.pycapsule(getattr(library, target))
+            jax.ffi.register_ffi_target(target, capsule, platform=platform)
+        except Exception as error:  # XLA's own errors differ from release to release
+            raise RunError(f"{target} of {path} cannot be registered: {error}") from error
+        _registered[target] = (path, platform)
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise RunError(f"the library {path} cannot be loaded: {error}") from error
+
+
 _LIBRARY = "; first register the library that has this target (register_targets, --library)"
 _HINTS = {
     "!quant.": "; XLA has no quantized types",
@@ -204,11 +252,7 @@ def for_platform(module: IrModule, platform: str) -> IrModule:
         return module
     copy = bindings.clone(module)
     for product in products(copy):
-        result = product.results[0]
-        guarded = inserted(product, "stablehlo.optimization_barrier", result.type, result)
-        barrier = guarded.owner.operation
-        barrier.move_after(product)
-        result.replace_all_uses_except(guarded, barrier)
+        behind(product.results[0], "stablehlo.optimization_barrier", product.results[0].type)
     return copy
 
 

@@ -6,14 +6,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from .bindings import attributes, building, dictionary_items, find_operations, ir, nested_operations
+from .bindings import building, dictionary_items, find_operations, ir, nested_operations
 from .composites import Signature, find_composites, signature
 from .errors import UnsupportedOperationError
-from .ir_types import IrModule, IrOperation, IrType, IrValue
+from .ir_types import IrModule, IrOperation, IrValue
 from .module import Module
-from .passes.decompose import decompose
-from .passes.flatten_calls import flatten_calls
-from .symbols import COMPOSITE, CUSTOM_CALL, functions, make_private, target, uses
+from .passes.decompositions import decompose, flatten_calls
+from .symbols import CUSTOM_CALL, functions, make_private, target, uses
 
 
 def decomposition_module(module: Module, decomposition: str) -> Module:
@@ -30,24 +29,7 @@ def call_module(module: Module, call: Signature) -> Module:
 
 
 def _alone(module: Module, composite: IrOperation) -> Module:
-    with building(module.ir.context):
-        result = ir().Module.create()
-        type_ = ir().FunctionType.get(
-            [value.type for value in composite.operands],
-            [value.type for value in composite.results],
-        )
-        main = _empty_function(result, "main", type_)
-        block = main.regions[0].blocks.append(*type_.inputs)
-        end = ir().InsertionPoint(block)
-        copy = ir().Operation.create(
-            COMPOSITE,
-            results=list(type_.results),
-            operands=list(block.arguments),
-            attributes=attributes(composite),
-            ip=end,
-        )
-        ir().Operation.create("func.return", operands=list(copy.results), ip=end)
-    return _with_functions(result, module)
+    return extracted(module, [*composite.operands], [composite], composite.results)
 
 
 def extracted(
@@ -57,21 +39,34 @@ def extracted(
     outputs: Iterable[IrValue],
 ) -> Module:
     """Extract operations of a program into a program of their own, which takes `inputs` and returns
-    `outputs`."""
+    `outputs`. A value that is an input several times is read once from each argument."""
     with building(program.ir.context):
         result = ir().Module.create()
         types = [[value.type for value in values] for values in (inputs, outputs)]
-        main = _empty_function(result, "main", ir().FunctionType.get(*types))
+        main = ir().Operation.create(
+            "func.func",
+            attributes={
+                "sym_name": ir().StringAttr.get("main"),
+                "function_type": ir().TypeAttr.get(ir().FunctionType.get(*types)),
+            },
+            regions=1,
+            ip=ir().InsertionPoint(result.body),
+        )
         block = main.regions[0].blocks.append(*types[0])
         end = ir().InsertionPoint(block)
-        copies = dict(zip(inputs, block.arguments, strict=True))
+        copies: dict[IrValue, list[IrValue]] = {}
+        for value, argument in zip(inputs, block.arguments, strict=True):
+            copies.setdefault(value, []).append(argument)
         for operation in operations:
             copy = operation.clone(ip=end).operation
             for inner in nested_operations(copy):
                 for number, operand in enumerate(inner.operands):
-                    inner.operands[number] = copies.get(operand, operand)
-            copies |= zip(operation.results, copy.results, strict=True)
-        ir().Operation.create("func.return", operands=[copies[v] for v in outputs], ip=end)
+                    if operand in copies:
+                        first, *others = copies[operand]
+                        inner.operands[number] = first
+                        copies[operand] = others or [first]
+            copies |= {v: [c] for v, c in zip(operation.results, copy.results, strict=True)}
+        ir().Operation.create("func.return", operands=[copies[v][0] for v in outputs], ip=end)
     return _with_functions(result, program)
 
 
@@ -88,19 +83,6 @@ def with_unreadable_attributes(module: Module) -> Module:
             }
             call.attributes["backend_config"] = ir().DictAttr.get(config)
     return Module(result)
-
-
-def _empty_function(module: IrModule, name: str, type_: IrType) -> IrOperation:
-    """A new function without a body."""
-    return ir().Operation.create(
-        "func.func",
-        attributes={
-            "sym_name": ir().StringAttr.get(name),
-            "function_type": ir().TypeAttr.get(type_),
-        },
-        regions=1,
-        ip=ir().InsertionPoint(module.body),
-    )
 
 
 def _with_functions(module: IrModule, program: Module) -> Module:

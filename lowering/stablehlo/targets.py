@@ -9,32 +9,30 @@ from composites.errors import did_you_mean
 
 from .errors import OptionError
 from .module import Module
+from .passes.arithmetic import (
+    legalize_divisions,
+    legalize_remainders,
+    legalize_rounds,
+    legalize_signs,
+)
+from .passes.chlo import legalize_chlo
+from .passes.comparisons import narrow_comparisons, widen_unsigned_comparisons
 from .passes.compute_splats_as_scalars import compute_splats_as_scalars
-from .passes.expand_batch_norm_grad import expand_batch_norm_grad
-from .passes.expand_scatter_additions import expand_scatter_additions
-from .passes.expand_select_and_scatter import expand_select_and_scatter
+from .passes.convolutions import legalize_batch_groups, pad_dilated_inputs
+from .passes.decompositions import inline_f64_composites
 from .passes.expand_sorts import expand_sorts
 from .passes.expand_triangular_solves import expand_triangular_solves
-from .passes.flatten_scatter_indices import flatten_scatter_indices
-from .passes.inline_f64_composites import inline_f64_composites
-from .passes.legalize_batch_groups import legalize_batch_groups
-from .passes.legalize_chlo import legalize_chlo
-from .passes.legalize_divisions import legalize_divisions
-from .passes.legalize_reduce_inits import legalize_reduce_inits
-from .passes.legalize_remainders import legalize_remainders
-from .passes.legalize_rounds import legalize_rounds
-from .passes.legalize_signs import legalize_signs
-from .passes.multiply_bytes_as_f32 import multiply_bytes_as_f32
+from .passes.gradients import expand_batch_norm_grad, expand_select_and_scatter
 from .passes.narrow_arithmetic import narrow_arithmetic
-from .passes.narrow_comparisons import narrow_comparisons
-from .passes.narrow_scatter_indices import narrow_scatter_indices
-from .passes.order_contractions import order_contractions
-from .passes.pad_dilated_inputs import pad_dilated_inputs
-from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
+from .passes.products import multiply_bytes_as_f32, order_contractions
+from .passes.reductions import legalize_reduce_inits, reduce_booleans_as_i32, widen_byte_sums
+from .passes.scatters import (
+    expand_scatter_additions,
+    flatten_scatter_indices,
+    narrow_scatter_indices,
+)
 from .passes.split_complex_numbers import split_complex_numbers
 from .passes.use_booleans import use_booleans
-from .passes.widen_byte_sums import widen_byte_sums
-from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
 from .pipeline import Pass
 from .refusals import IREE, LITERT, Refused, refuse
 

@@ -18,8 +18,7 @@ from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend
 from lowering.installation.install import import_alternative
 from lowering.sample_calls import NoCalls, Sample
-from lowering.stablehlo.composites import find_composites, signature
-from lowering.stablehlo.fingerprint import fingerprint
+from lowering.stablehlo.composites import find_composites, fingerprint, signature
 from lowering.verification import runs
 from lowering.verification.judgement import Judged, Outcomes, greatest, judge
 from lowering.verification.results import Check, Finding, Row, Unclaimed

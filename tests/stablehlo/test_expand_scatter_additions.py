@@ -9,7 +9,7 @@ from composites_testing.passes import stay
 from composites_testing.scatters import FORMS, arguments, not_sums, scatter
 
 from lowering.stablehlo import Module, run
-from lowering.stablehlo.passes import expand_scatter_additions as sizes
+from lowering.stablehlo.passes import scatters as sizes
 
 
 @pytest.fixture(params=["selected", "products"])

@@ -3,8 +3,7 @@
 from composites_testing.passes import DATA
 
 from lowering.stablehlo import Module
-from lowering.stablehlo.composites import find_composites
-from lowering.stablehlo.fingerprint import fingerprint
+from lowering.stablehlo.composites import find_composites, fingerprint
 
 TEXT = (DATA / "nested_sine.mlir").read_text()
 

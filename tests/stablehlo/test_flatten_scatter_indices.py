@@ -11,7 +11,7 @@ from composites_testing.passes import stay
 from composites_testing.scatters import FORMS, arguments, not_sums, scatter
 
 from lowering.stablehlo import Module, run
-from lowering.stablehlo.passes.flatten_scatter_indices import flatten_scatter_indices
+from lowering.stablehlo.passes.scatters import flatten_scatter_indices
 
 
 def is_same(module: Module, operands: list[Any]) -> str:

@@ -28,7 +28,7 @@ def test_it_is_a_function_for_jit() -> None:
 def test_what_is_refused() -> None:
     dynamic = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
     for text, message in (
-        ("func.func @other() { return }", "the module has no function @main to call"),
+        ("func.func @other() { return }", "the module has no function @main to run"),
         (dynamic, r"jax has no array type for tensor<\?xf32>"),
     ):
         with pytest.raises(RunError, match=message):

@@ -7,7 +7,7 @@ import pytest
 from composites_testing.passes import load, program
 
 from lowering.stablehlo import legalize_chlo, run
-from lowering.stablehlo.passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
+from lowering.stablehlo.passes.chlo import legalize_mhlo_custom_calls
 
 UNARY = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh", "tan")
 

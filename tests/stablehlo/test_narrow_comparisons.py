@@ -8,7 +8,7 @@ import pytest
 from composites_testing.passes import stay
 
 from lowering.stablehlo import Module, run
-from lowering.stablehlo.passes.narrow_comparisons import narrow_comparisons
+from lowering.stablehlo.passes.comparisons import narrow_comparisons
 
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 

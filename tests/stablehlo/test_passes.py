@@ -19,7 +19,6 @@ A pass leaves its operand as it was, and has nothing more to change when it runs
 import ast
 import math
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ import pytest
 from composites_testing.cases import Case, cases
 from composites_testing.passes import changed, same_numbers
 
+from lowering import stablehlo as passes
 from lowering.stablehlo import Module, StableHLOError, compile_module
 from lowering.stablehlo.dtypes import static_tensor
 
@@ -40,10 +40,9 @@ INTEGERS = [0, 1, 1, 2, 7, 8, 2**32, 2**32 + 1, -1, -3]
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_cases(file: Path) -> None:
-    module = import_module(f"lowering.stablehlo.passes.{file.stem}")
     for case in cases(file.read_text(encoding="utf-8")):
         try:
-            check(getattr(module, file.stem), case)
+            check(getattr(passes, file.stem), case)
         except Exception as error:
             error.add_note(f"{file.name}: {case.title}")
             raise

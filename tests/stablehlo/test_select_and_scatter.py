@@ -5,7 +5,7 @@ from composites_testing.cases import cases
 from composites_testing.passes import DATA
 
 from lowering.stablehlo import run
-from lowering.stablehlo.passes.expand_select_and_scatter import expand_select_and_scatter
+from lowering.stablehlo.passes.gradients import expand_select_and_scatter
 
 WINDOW, LOW = (3, 2), (1, 0)  # `LOW`: padding before the first row and the first column
 

@@ -14,7 +14,7 @@ from lowering.stablehlo import (
     decompose,
     flatten_calls,
     inspect,
-    sizes,
+    symbols,
     unshare_decompositions,
 )
 
@@ -84,7 +84,7 @@ def test_more_than_any_program_runs_is_not_counted() -> None:
 
 
 def test_a_large_module_may_grow_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "LARGEST_RESULT", 100)
+    monkeypatch.setattr(symbols, "LARGEST_RESULT", 100)
 
     def flat(times: int) -> Module:
         calls = "".join(f"%{n} = call @f(%a) : ({TYPE}) -> {TYPE}\n" for n in range(times))

@@ -17,12 +17,15 @@ from ..kernels import named_kernels, put_alone
 from ..module import Module
 from ..passes.clean import clean
 from ..passes.compute_in_f64 import compute_in_f64
-from ..run import compile_module
+from ..run import compile_module, main_types
 from ..single_calls import decomposition_module, with_unreadable_attributes
 from .difference import any_finite, default_tolerance, error
 from .inputs import Inputs, make_inputs, real_inputs
 from .results import ComparedCall, Comparison, Numbers
-from .timing import kernel_bytes, machine, median_times
+from .timing import kernel_bytes, machine, median_times, moved_bytes
+
+LARGEST_INPUTS = 2**30
+"""Programs with more bytes of inputs are not run to compare them."""
 
 
 @dataclass(frozen=True)
@@ -220,3 +223,25 @@ def _reads_no_attribute(case: _Case, inputs: Inputs) -> bool:
     except RunError:
         return False
     return True
+
+
+def program_difference(left: Module, right: Module) -> str | None:
+    """The difference of two programs; None if they give the same numbers for inputs of their types.
+
+    Both run once on the CPU, unless their inputs are too large.
+
+    Raises:
+        RunError: XLA rejects one of the programs.
+    """
+    inputs, outputs = main_types(left)
+    if (inputs, outputs) != main_types(right):
+        return "it has inputs or outputs of other types"
+    if moved_bytes(inputs) > LARGEST_INPUTS:
+        return "its inputs are too large to run it and compare"
+    run_left, run_right = (compile_module(module) for module in (left, right))
+    arrays = make_inputs(left, run_left).arrays
+    off = error(run_left(*arrays), run_right(*arrays))
+    # The result with the least precise type decides; integers and booleans must be equal. Errors of
+    # many operations add up. A program with another meaning differs by much more.
+    allowed = 100 * default_tolerance([*inputs, *outputs])
+    return f"it gives other numbers (error {off:.1e})" if off > allowed else None

@@ -24,8 +24,7 @@ from ..dtypes import element_name, is_float, static_tensor
 from ..errors import RunError
 from ..ir_types import IrOperation, IrValue
 from ..module import Module
-from ..passes.decompose import decompose
-from ..passes.flatten_calls import flatten_calls
+from ..passes.decompositions import decompose, flatten_calls
 from ..run import Executable, compile_module, main_types
 from ..single_calls import extracted
 from ..symbols import COMPOSITE, body, functions

@@ -17,8 +17,7 @@ from composites.lazy_modules import np
 from ..dtypes import numpy_dtype, static_tensor
 from ..errors import RunError
 from ..module import Module
-from ..passes.decompose import decompose
-from ..passes.flatten_calls import flatten_calls
+from ..passes.decompositions import decompose, flatten_calls
 from ..run import Executable, compile_module, function_types
 from ..symbols import functions
 

@@ -20,7 +20,7 @@ from ..errors import RunError, StableHLOError
 from ..inspection.report import JsonReport
 from ..kernels import KernelUse, PlacedKernels, put
 from ..module import Module
-from ..passes.decompose import decompose
+from ..passes.decompositions import decompose
 from ..run import compile_module, main_types
 from ..seeds import next_seed
 

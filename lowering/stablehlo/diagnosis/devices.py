@@ -22,7 +22,7 @@ from ..errors import RunError, UnsupportedOperationError
 from ..kernels import PlacedKernels, distinct, put
 from ..module import Module
 from ..passes.compute_in_f64 import compute_in_f64
-from ..passes.decompose import decompose
+from ..passes.decompositions import decompose
 from ..pipeline import run_passes
 from ..run import Executable, compile_module, main_types
 from ..targets import TARGETS, target_passes

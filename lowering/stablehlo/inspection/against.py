@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import GRADIENTS, OUTPUT_MASK, SEED, AttributeSpec, Contract, Lock
 from composites.errors import did_you_mean
 
+from ..dtypes import as_f32
 from .report import CompositeReport, Report
 from .table import report_table
 
@@ -103,16 +103,8 @@ def _equal(value: Any, constant: Any) -> bool:
     if isinstance(value, tuple) and isinstance(constant, tuple) and len(value) == len(constant):
         return all(map(_equal, value, constant))
     if isinstance(value, float) and isinstance(constant, int | float):
-        return value in (constant, _as_f32(constant))
+        return value in (constant, float(as_f32(constant)))
     return bool(value == constant)
-
-
-def _as_f32(number: float) -> float:
-    try:
-        (rounded,) = struct.unpack("<f", struct.pack("<f", number))
-    except OverflowError:
-        return number
-    return float(rounded)
 
 
 def _count_of_operands(call: CompositeReport, contract: Contract) -> Iterator[str]:

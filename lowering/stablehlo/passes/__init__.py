@@ -1,1 +1,1 @@
-"""The passes, one in each file: functions from module to module, usable alone or in a pipeline."""
+"""The passes, by operations: functions from module to module, usable alone or in a pipeline."""

@@ -63,16 +63,19 @@ def annotate_shardings(
             )
         with building(module.context):
             kinds = ir()
-            present = attributes(main).get(key)
-            before = list(present) if present is not None else [kinds.DictAttr.get({})] * len(types)
-            annotated = [
-                kinds.DictAttr.get(_annotated(dictionary_items(old), text, shardy=mesh is not None))
-                for old, text in zip(before, texts, strict=True)
-            ]
+            annotated = []
+            for old, text in zip(
+                attributes(main).get(key) or [None] * len(types), texts, strict=True
+            ):
+                entries = dictionary_items(old)
+                remaining = {n: entries[n] for n in entries if n not in (GSPMD, SHARDY)}
+                if text is not None:
+                    remaining[GSPMD if mesh is None else SHARDY] = _attribute(text, mesh)
+                annotated.append(kinds.DictAttr.get(remaining))
             main.attributes[key] = kinds.ArrayAttr.get(annotated)
     if inside is not None:
         for mark, text in list(marks(module)):
-            _mark(mark, inside(text, mark.operands[0].type.rank), shardy=mesh is not None)
+            _mark(mark, inside(text, mark.operands[0].type.rank), mesh)
     for old in find_operations(module.operation, _MESH_OPERATION):
         old.erase()
     if mesh is not None:
@@ -97,23 +100,18 @@ def marks(module: IrModule) -> Iterator[tuple[IrOperation, str]]:
             yield operation, named[GSPMD].value
 
 
-def _mark(old: IrOperation, text: str, *, shardy: bool) -> None:
+def _mark(old: IrOperation, text: str, mesh: str | None) -> None:
     """Replace a mark by a mark of the chosen partitioner."""
     with building(old.context):
-        written = {"sharding" if shardy else GSPMD: _attribute(text, shardy=shardy)}
-        if not shardy:
-            written["call_target_name"] = ir().StringAttr.get(_MARK)
-    replace_operation(old, _CONSTRAINT if shardy else _CUSTOM_CALL, written, [old.operands[0]])
+        sharding = _attribute(text, mesh)
+        if mesh is None:
+            name = _CUSTOM_CALL
+            written = {GSPMD: sharding, "call_target_name": ir().StringAttr.get(_MARK)}
+        else:
+            name, written = _CONSTRAINT, {"sharding": sharding}
+    replace_operation(old, name, written, [old.operands[0]])
 
 
-def _annotated(
-    before: dict[str, IrAttribute], text: str | None, *, shardy: bool
-) -> dict[str, IrAttribute]:
-    after = {name: value for name, value in before.items() if name not in (GSPMD, SHARDY)}
-    if text is not None:
-        after[SHARDY if shardy else GSPMD] = _attribute(text, shardy=shardy)
-    return after
-
-
-def _attribute(text: str, *, shardy: bool) -> IrAttribute:
-    return ir().Attribute.parse(text) if shardy else ir().StringAttr.get(text)
+def _attribute(text: str, mesh: str | None) -> IrAttribute:
+    """A sharding, in the form of Shardy if there is a mesh."""
+    return ir().StringAttr.get(text) if mesh is None else ir().Attribute.parse(text)

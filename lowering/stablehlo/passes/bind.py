@@ -17,16 +17,15 @@ from composites.errors import UnsupportedCallError
 from composites.user_code import described
 
 from ..bindings import attributes, copy_into, ir
-from ..candidates import Candidate, callable_name
-from ..composites import Signature, chosen, find_composites, signature
+from ..candidates import Candidate, callable_name, named_candidates
+from ..composites import Signature, find_composites, signature
 from ..dtypes import static_tensor
 from ..errors import BindError, StableHLOError
 from ..ir_types import IrModule, IrOperation
 from ..module import Module
 from ..run import enable_x64, function_types, import_jax
 from ..symbols import Namer, function_name, functions, make_private, rename, retarget
-from .drop_unused_functions import drop_unused_functions
-from .rename_decompositions import rename_decompositions
+from .decompositions import drop_unused_functions, rename_decompositions
 
 # Attributes of a jax entry point that have no meaning inside another module.
 _ENTRY_ATTRIBUTES = ("arg_attrs", "res_attrs")
@@ -67,8 +66,7 @@ def bind(
         BindError: the function lacks a parameter for an attribute, fails for a call, or returns
             other types; the message names the call.
     """
-    named = chosen(dict.fromkeys(map(signature, find_composites(module.ir))), bindings, ignored)
-    candidates = {call: Candidate(*arguments) for call, arguments in named.items()}
+    candidates = named_candidates(module.ir, bindings, ignored)
     return bind_calls(module, candidates, platform=platform, declined=declined)
 
 

@@ -2,14 +2,16 @@
 
 from ..module import Module
 from ..pipeline import Pass, run_passes
-from .drop_unused_functions import drop_unused_functions
+from .chlo import legalize_mhlo_custom_calls
+from .decompositions import (
+    drop_unused_functions,
+    flatten_calls,
+    rename_decompositions,
+    share_decompositions,
+    unshare_decompositions,
+)
 from .expand_tuples import expand_tuples
-from .flatten_calls import flatten_calls
-from .legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
-from .rename_decompositions import rename_decompositions
-from .share_decompositions import share_decompositions
-from .strip_leftovers import strip_leftovers
-from .unshare_decompositions import unshare_decompositions
+from .leftovers import strip_leftovers
 
 
 def clean_passes(*, share: bool = True) -> list[Pass]:

@@ -6,16 +6,15 @@ func.func @main(%x: tensor<4xbf16>)         func.func @main(%x: tensor<4xbf16>)
                                               %1 = stablehlo.tanh %0 : tensor<4xf64>
 """
 
-from ..bindings import attributes, building, defining_operation, ir, nested_operations
+from ..bindings import attributes, building, ir, nested_operations
 from ..data_movement import CONVERT, element_type
 from ..dtypes import is_float
 from ..errors import UnsupportedOperationError, VerificationError
-from ..insertion import inserted, replace_by, resized
+from ..insertion import behind, replace_by, resized
 from ..ir_types import IrOperation, IrType, IrValue
 from ..module import Module
 from ..symbols import CUSTOM_CALL, body, functions, update_type
-from .decompose import decompose
-from .flatten_calls import flatten_calls
+from .decompositions import decompose, flatten_calls
 
 _CONSTANT = "stablehlo.constant"
 _ROUNDING = "stablehlo.reduce_precision"
@@ -49,13 +48,12 @@ def compute_in_f64(module: Module) -> Module:
         _refuse(operation)
     for operation in operations:
         _widen(operation)
-    first = block.operations[0].operation
-    for argument in block.arguments:
-        _convert(argument, first)
-    for constant in constants:
-        convert = _convert(constant.results[0], constant)
-        if convert is not None:
-            convert.move_after(constant)
+    # In reverse, because each conversion of an argument becomes the first operation.
+    arguments = reversed(list(block.arguments))
+    for value in (*arguments, *(constant.results[0] for constant in constants)):
+        wide = _wide(value)
+        if wide is not None:
+            behind(value, CONVERT, wide)
     update_type(main)
     try:
         result.verify()
@@ -94,17 +92,6 @@ def _widen(operation: IrOperation) -> None:
         wide = _wide(value)
         if wide is not None:
             value.set_type(wide)
-
-
-def _convert(value: IrValue, before: IrOperation) -> IrOperation | None:
-    """Let all users of a value read it in f64. Return the conversion; None if none is needed."""
-    wide = _wide(value)
-    if wide is None:
-        return None
-    converted = inserted(before, CONVERT, wide, value)
-    convert = defining_operation(converted)
-    value.replace_all_uses_except(converted, convert)
-    return convert
 
 
 def _wide(value: IrValue) -> IrType | None:

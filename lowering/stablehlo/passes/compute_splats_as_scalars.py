@@ -5,11 +5,9 @@
 IREE 3.13 computes wrong sums and products of such values: of a mask of four ones, it counts one.
 """
 
-from typing import Any
-
-from ..bindings import attributes, ir, made_by, splat_value
+from ..bindings import attributes, made_by
 from ..in_place import rewrites
-from ..insertion import created, inserted, integers, replace_by, resized
+from ..insertion import created, filled, inserted, integers, replace_by, resized
 from ..ir_types import IrOperation, IrValue
 
 _NAMES = (
@@ -43,9 +41,4 @@ def _scalar(before: IrOperation, value: IrValue) -> IrValue | None:
     broadcast = made_by(value, "stablehlo.broadcast_in_dim")
     if broadcast is not None and not broadcast.operands[0].type.shape:
         return broadcast.operands[0]
-    owner = made_by(value, "stablehlo.constant")
-    if owner is None or splat_value(owner) is None:
-        return None
-    constant: Any = attributes(owner)["value"]
-    number = ir().DenseElementsAttr.get_splat(resized(value.type, []), constant.get_splat_value())
-    return inserted(before, "stablehlo.constant", number.type, value=number)
+    return filled(before, resized(value.type, []), value)

@@ -14,7 +14,7 @@ from ..insertion import inlined, replace_by
 from ..ir_types import IrOperation, IrValue
 from ..run import enable_x64, import_jax
 from ..symbols import functions
-from .flatten_calls import flatten_calls
+from .decompositions import flatten_calls
 from .fold_data_movement import fold_data_movement
 
 

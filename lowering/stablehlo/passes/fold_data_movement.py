@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from ..bindings import attributes, building, find_operations, ir, made_by, splat_number
 from ..data_movement import CONVERT
 from ..in_place import in_place
-from ..insertion import erase_unread, inserted
+from ..insertion import erase_unread, filled, inserted
 from ..ir_types import IrModule, IrOperation, IrValue
 
 _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
@@ -123,17 +123,10 @@ def _integers(operation: IrOperation, name: str) -> list[int]:
 
 
 def _filled(operation: IrOperation) -> IrValue | None:
-    """A constant of the result's type, if the operand is a splat constant; None otherwise. Bindings
-    lack complex splats."""
-    type_ = operation.results[0].type
-    constant = made_by(operation.operands[0], _CONSTANT)
-    if operation.name not in _FILLING or constant is None or "complex" in str(type_):
+    """A constant of the result's type, if the operand is a splat constant; None otherwise."""
+    if operation.name not in _FILLING:
         return None
-    held = attributes(constant)["value"]
-    if not isinstance(held, ir().DenseElementsAttr) or not held.is_splat:
-        return None
-    value = ir().DenseElementsAttr.get_splat(type_, held.get_splat_value())
-    return inserted(operation, _CONSTANT, type_, value=value)
+    return filled(operation, operation.results[0].type, operation.operands[0])
 
 
 def _repeated(

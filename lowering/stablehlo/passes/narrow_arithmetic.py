@@ -12,13 +12,12 @@ arithmetic of f64, in which PT2E gives scales that each call chooses.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from composites.lazy_modules import np
 
 from ..bindings import defining_operation, find_operations, ir, splat_number
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type
-from ..dtypes import holds
+from ..dtypes import as_f32, holds
 from ..in_place import in_place, is_sharded
 from ..insertion import constant, converted, erase_unread, remade, replace_by, resized
 from ..ir_types import IrModule, IrOperation, IrValue
@@ -91,7 +90,7 @@ class _Values:
             return converted(owner, owner.operands[0], f32) if holds("f32", before) else None
         if owner.name == "stablehlo.constant":
             number, type_ = splat_number(value), resized(value.type, element=f32)
-            return None if number is None else constant(owner, type_, _bits(number))
+            return None if number is None else constant(owner, type_, as_f32(number))
         positions = _data(owner)
         if not positions or (
             owner.name in _ROUNDED and not all(map(self.is_exact, owner.operands))
@@ -121,7 +120,7 @@ class _Values:
         if owner.name == "stablehlo.constant":
             number = splat_number(value)
             is_subnormal = number is not None and 0 < abs(number) < np.finfo(np.float32).tiny
-            return number is not None and not is_subnormal and float(_nearest(number)) == number
+            return number is not None and not is_subnormal and float(as_f32(number)) == number
         if owner.name in (CALL, COMPOSITE):
             block = body(self.functions[target(owner)])
             result = [*owner.results].index(value)
@@ -146,14 +145,3 @@ def _data(operation: IrOperation) -> list[int]:
     if operation.name in (*_ROUNDED, *_CHOSEN):
         return [*range(len(operation.operands))]
     return data_operands(operation) if operation.name in DATA_MOVEMENT else []
-
-
-def _nearest(number: float) -> Any:
-    """The nearest number of f32."""
-    with np.errstate(over="ignore"):
-        return np.float32(number)
-
-
-def _bits(number: float) -> str:
-    """The bits of the nearest number of f32, as MLIR writes them."""
-    return f"0x{_nearest(number).tobytes()[::-1].hex().upper()}"

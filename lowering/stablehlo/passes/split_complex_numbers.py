@@ -69,7 +69,7 @@ def _split(operation: IrOperation, pairs: Sequence[Sequence[IrValue]]) -> list[I
         if not operation.results[0].type.has_static_shape:
             return []
         real = converted(operation, operation.operands[0], element)
-        return [real, constant(operation, real.type, "0.0")]
+        return [real, constant(operation, real.type, 0)]
     if operation.name == _MULTIPLY:
         (a, b), (c, d) = pairs
 

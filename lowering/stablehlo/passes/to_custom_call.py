@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ..attributes import to_ffi
 from ..bindings import attributes, building, dictionary_items, ir
-from ..candidates import Candidate
-from ..composites import Signature, chosen, composite_name, find_composites, signature
+from ..candidates import Candidate, named_candidates
+from ..composites import Signature, composite_name, find_composites, signature
 from ..errors import StableHLOError
 from ..insertion import replace_operation
 from ..ir_types import IrAttribute, IrOperation, IrType
 from ..module import Module
 from ..symbols import CUSTOM_CALL
-from .drop_unused_functions import drop_unused_functions
+from .decompositions import drop_unused_functions
 
 # The API version that means "typed FFI" (custom_call in the StableHLO specification).
 _TYPED_FFI = 4
@@ -50,12 +50,7 @@ def to_custom_call(
         AttributeConversionError: the FFI cannot decode an attribute.
         StableHLOError: a target is empty, or contains blanks.
     """
-    for name, target in targets.items():
-        _check_target(name, target)
-    calls = dict.fromkeys(map(signature, find_composites(module.ir)))
-    named = chosen(calls, targets, ignored)
-    candidates = {call: Candidate(*arguments) for call, arguments in named.items()}
-    return replace_calls(module, candidates)
+    return replace_calls(module, named_candidates(module.ir, targets, ignored))
 
 
 def replace_calls(module: Module, candidates: Mapping[Signature, Candidate]) -> Module:
@@ -64,21 +59,17 @@ def replace_calls(module: Module, candidates: Mapping[Signature, Candidate]) -> 
     for composite in find_composites(result):
         candidate = candidates.get(signature(composite))
         if candidate is not None and isinstance(candidate.kernel, str):
-            _check_target(composite_name(composite), candidate.kernel)
             _replace(composite, candidate.kernel, candidate.ignored)
     return drop_unused_functions(Module(result))
 
 
-def _check_target(name: str, target: str) -> None:
+def _replace(composite: IrOperation, target: str, left_out: Collection[str]) -> None:
+    kinds, name = ir(), composite_name(composite)
     if target.split() != [target]:  # registry files refuse such names too
         raise StableHLOError(
             f"{name}: {target!r} is not an FFI target; write a name without blanks, such as"
             " acme_gelu"
         )
-
-
-def _replace(composite: IrOperation, target: str, left_out: Collection[str]) -> None:
-    kinds, name = ir(), composite_name(composite)
     attached = dictionary_items(attributes(composite).get("composite_attributes"))
     remaining = {key: value for key, value in attached.items() if key not in left_out}
     with building(composite.context):

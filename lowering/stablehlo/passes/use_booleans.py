@@ -10,7 +10,7 @@
 torch_xla 2.9 writes logic of booleans so. LiteRT 2.3 has no `and` or comparisons of bytes.
 """
 
-from ..bindings import attributes, comparison_direction, find_operations, splat_number, splat_value
+from ..bindings import attributes, comparison_direction, find_operations, splat_number
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type
 from ..in_place import in_place, is_sharded
 from ..insertion import (
@@ -76,8 +76,8 @@ def _as_boolean(owner: IrOperation, booleans: dict[IrValue, IrValue]) -> IrValue
         return value if element_type(value) == "i1" else None
     type_ = resized(owner.results[0].type, element=integer_type(owner, 1))
     if owner.name == _CONSTANT:
-        number = splat_value(owner)
-        return constant(owner, type_, "true" if number else "false") if number in (0, 1) else None
+        number = splat_number(owner.results[0])
+        return constant(owner, type_, number) if number in (0, 1) else None
     operands = [*owner.operands]
     for index in [0, 1] if owner.name in _LOGIC else data_operands(owner):
         if operands[index] not in booleans:

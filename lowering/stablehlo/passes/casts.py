@@ -1,21 +1,14 @@
-"""drop_cast_roundtrips: remove casts to a wide type and back around data movement.
-
-    %0 = convert %x : bf16 -> f32
-    %1 = transpose %0 : f32              =>   %1 = transpose %x : bf16
-    %2 = convert %1 : f32 -> bf16
-
-Casts that round and come back (f32 -> bf16 -> f32) are part of the meaning of a program. They stay.
-"""
+"""Casts that a program does not need."""
 
 from typing import Any
 
 from composites.lazy_modules import np
 
-from ..bindings import building, find_operations, ir, made_by, splat_value
+from ..bindings import attributes, find_operations, made_by, splat_number, users
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type, retype
 from ..dtypes import holds, numpy_dtype
 from ..in_place import in_place
-from ..insertion import erase_unread, inserted, replace_by, resized
+from ..insertion import behind, constant, erase_unread, replace_by, resized
 from ..ir_types import IrModule, IrOperation, IrType, IrValue
 
 _CONSTANT = "stablehlo.constant"
@@ -24,6 +17,13 @@ _CONSTANT = "stablehlo.constant"
 @in_place
 def drop_cast_roundtrips(module: IrModule) -> None:
     """Drop casts to a type that holds all values of the old one (bf16 in f32, i8 in i32) and back.
+
+        %0 = convert %x : bf16 -> f32
+        %1 = transpose %0 : f32              =>   %1 = transpose %x : bf16
+        %2 = convert %1 : f32 -> bf16
+
+    Casts that round and come back (f32 -> bf16 -> f32) are part of the meaning of a program. They
+    stay.
 
     Data movement in between is done in the narrow type. If it has several data operands, as
     `concatenate` and `select` do, all of them must come from that type, or be splat constants that
@@ -87,7 +87,7 @@ class _Movement:
     def _note(self, operation: IrOperation) -> None:
         result = operation.results[0]
         if operation.name == _CONSTANT:
-            number = splat_value(operation)
+            number = splat_number(result)
             if number is not None:
                 self.splats[result] = number
             return
@@ -127,19 +127,15 @@ class _Movement:
             value = operation.operands[index]
             replaced.append(value)
             operation.operands[index] = self._narrow_form(value, origin, operation)
-        readers = [(use.owner.operation, use.operand_number) for use in result.uses]
         retype(result, origin)
-        cast = inserted(operation, CONVERT, wide, result)
-        cast.owner.move_after(operation)
-        for reader, index in readers:
-            reader.operands[index] = cast
+        cast = behind(result, CONVERT, wide)
         self.origins[cast] = origin
         return [*replaced, cast]
 
     def _narrow_form(self, value: IrValue, origin: IrType, before: IrOperation) -> IrValue:
         """The same numbers in the type from which they were cast."""
         if value in self.splats:
-            return _splat(resized(value.type, element=origin), self.splats[value], before)
+            return constant(before, resized(value.type, element=origin), self.splats[value])
         while value.type.element_type != origin:
             # The owner is a cast, because earlier data movement is already narrow.
             value = value.owner.operands[0]
@@ -160,13 +156,83 @@ def _represents(element: str, value: float) -> bool:
     return cast.tobytes() == number.tobytes() and cast == number
 
 
-def _splat(type_: IrType, number: Any, before: IrOperation) -> IrValue:
-    """A constant in which every element equals `number`."""
-    kinds, element = ir(), type_.element_type
-    with building(before.context):
-        if str(element).startswith(("i", "ui")):
-            scalar = kinds.IntegerAttr.get(element, int(number))
-        else:
-            scalar = kinds.FloatAttr.get(element, float(number))
-        value = kinds.DenseElementsAttr.get_splat(type_, scalar)
-    return inserted(before, _CONSTANT, type_, value=value)
+_PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
+_BETWEEN = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim"})
+_BYTES = ("f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ")
+# The types in which narrow products are accumulated. Hardware does not accumulate them in f64, so a
+# cast to f64 does not concern the product. For i1 the sum is a logical or, which has no wider form.
+_ACCUMULATORS = {
+    **dict.fromkeys((*_BYTES, "f16", "bf16"), "f32"),
+    "i8": "i32",
+    "i16": "i32",
+    "ui8": "ui32",
+    "ui16": "ui32",
+}
+
+
+@in_place
+def widen_dots(module: IrModule) -> None:
+    """Let `dot_general`, `dot` and `convolution` return f32 (i32, ui32) if only that type is read.
+
+        %0 = dot_general %a, %b -> bf16          %0 = dot_general %a, %b -> f32
+        %1 = transpose %0 : bf16            =>   %1 = transpose %0 : f32
+        %2 = convert %1 : bf16 -> f32
+
+    Hardware accumulates products of narrow numbers in f32 or i32. The program on the left rounds
+    this sum and then casts it to the wide type. The program on the right keeps the sum.
+
+    Every use of the product, directly or through transpose, reshape and broadcast_in_dim, must be a
+    cast to the type in which such products are accumulated: f32 for floats, i32 or ui32 for
+    integers. All these casts are removed. Results change because the rounding, and for integers the
+    overflow, no longer happens. A product does not change
+
+    - if anything else reads it, including the `return` of a function,
+    - if the wide value is cast back, directly or after data movement: the narrow type is needed in
+      this case, and `drop_cast_roundtrips` removes the wide type,
+    - if it has an `algorithm`, which specifies the type of the accumulator.
+    """
+    cast_back = _cast_to(module)
+    for product in find_operations(module.operation, *_PRODUCTS):
+        narrow = element_type(product.results[0])
+        wide = _ACCUMULATORS.get(narrow)
+        readers = None if "algorithm" in attributes(product) else _readers(product.results[0])
+        if wide is None or readers is None:
+            continue
+        moved, casts = readers
+        ends = [cast.results[0] for cast in casts]
+        if any(element_type(end) != wide or narrow in cast_back.get(end, ()) for end in ends):
+            continue
+        element = ends[0].type.element_type
+        for value in moved:
+            retype(value, element)
+        for cast in casts:
+            replace_by(cast, cast.operands[0])
+
+
+def _readers(product: IrValue) -> tuple[list[IrValue], list[IrOperation]] | None:
+    """The product with its transposed, reshaped or broadcast forms, and the conversions at the end
+    of every path; None if there is no conversion, or if another operation reads the product."""
+    moved, casts = [product], []
+    for value in moved:  # grows while it is read
+        for user in users(value):
+            if user.name == CONVERT:
+                casts.append(user)
+            elif user.name in _BETWEEN:
+                moved.append(user.results[0])
+            else:
+                return None
+    return (moved, casts) if casts else None
+
+
+def _cast_to(module: IrModule) -> dict[IrValue, set[str]]:
+    """The element types that each value is cast to, directly or after data movement."""
+    types: dict[IrValue, set[str]] = {}
+    # In reverse order, so that the uses of a result are known before its operation is reached.
+    for operation in reversed(find_operations(module.operation, CONVERT, *DATA_MOVEMENT)):
+        result = operation.results[0]
+        if operation.name == CONVERT:
+            types.setdefault(operation.operands[0], set()).add(element_type(result))
+        elif result in types:
+            for index in data_operands(operation):
+                types.setdefault(operation.operands[index], set()).update(types[result])
+    return types

@@ -1,13 +1,6 @@
-"""legalize_mhlo_custom_calls: replace XLA's `mhlo.*` custom calls with CHLO or StableHLO.
+"""CHLO in place of XLA's custom calls, and StableHLO in place of CHLO."""
 
-    custom_call @mhlo.erf(%0) {mhlo.attributes = {}}       =>  chlo.erf %0
-    custom_call @mhlo.topk(%0) {mhlo.attributes = {k = 4}} =>  chlo.top_k(%0, k = 4)
-
-XLA writes HLO operations that StableHLO lacks in this form, and only XLA reads them back. torch_xla
-2.9 writes erf and topk. Other custom calls come from other versions of XLA.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +8,7 @@ from composites.errors import did_you_mean
 from composites.lazy_modules import lax
 
 from .. import bindings
-from ..bindings import attributes, dictionary_items, find_operations
+from ..bindings import attributes, dictionary_items, find_operations, ir
 from ..dtypes import numpy_dtype
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
@@ -24,12 +17,45 @@ from ..ir_types import IrModule, IrOperation
 from ..symbols import CUSTOM_CALL, enclosing_function
 from .expansion import expand
 
+
+@in_place
+def legalize_chlo(module: IrModule, *, kept: Sequence[str] = ()) -> None:
+    """Replace CHLO with StableHLO by the official pass `chlo-legalize-to-stablehlo`.
+
+    Args:
+        kept: names of operations with one operand and without attributes that stay, such as
+            `chlo.erf`.
+    """
+    # Kept operations become custom calls, which the official pass does not change.
+    for operation in find_operations(module.operation, *kept):
+        name = ir().StringAttr.get(operation.name, operation.context)
+        replace_operation(operation, CUSTOM_CALL, {"call_target_name": name})
+    bindings.legalize_chlo(module)
+    if kept:
+        restore_operations(module, kept)
+
+
+def restore_operations(module: IrModule, names: Sequence[str]) -> None:
+    """Turn custom calls whose targets are names of operations without attributes into these
+    operations, in place."""
+    for call in find_operations(module.operation, CUSTOM_CALL):
+        name = call.attributes["call_target_name"].value
+        if name in names:
+            replace_operation(call, name, {})
+
+
 _PREFIX = "mhlo."
 
 
 @in_place
 def legalize_mhlo_custom_calls(module: IrModule) -> None:
     """Replace every `mhlo.*` custom call with the CHLO or StableHLO operations it represents.
+
+        custom_call @mhlo.erf(%0) {mhlo.attributes = {}}       =>  chlo.erf %0
+        custom_call @mhlo.topk(%0) {mhlo.attributes = {k = 4}} =>  chlo.top_k(%0, k = 4)
+
+    XLA writes HLO operations that StableHLO lacks in this form, and only XLA reads them back.
+    torch_xla 2.9 writes erf and topk. Other custom calls come from other versions of XLA.
 
     Raises:
         UnsupportedOperationError: no rule exists for a custom call; the message names the call.

@@ -1,24 +1,16 @@
-"""to_quantized_types: quantize and dequantize with StableHLO's own operations and types.
-
-%1 = stablehlo.composite "ptxla.quantize_per_tensor" %0 {composite_attributes = {dtype = "i8",
-       quant_max = 127 : i64, quant_min = -128 : i64, scale = 0.5 : f64, zero_point = 1 : i64}, ..}
-=>
-%1 = stablehlo.uniform_quantize %0 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5:1>>
-%2 = stablehlo.bitcast_convert %1 : (tensor<4x!quant.uniform<i8:f32, 0.5:1>>) -> tensor<4xi8>
-
-A tensor that is quantized and dequantized with the same numbers has no integers in between.
-`from_quantized_types` reverts to arithmetic of floats.
-"""
+"""Quantized types and back, with StableHLO's own operations."""
 
 import math
 
+from .. import bindings
 from ..bindings import building, find_operations, ir, made_by
 from ..composites import composite_name, find_composites, signature
 from ..errors import UnsupportedOperationError
-from ..insertion import inserted, replace_by, resized
-from ..ir_types import IrOperation, IrType
+from ..in_place import in_place
+from ..insertion import erase_unread, inserted, replace_by, resized
+from ..ir_types import IrModule, IrOperation, IrType
 from ..module import Module
-from .drop_unused_functions import drop_unused_functions
+from .decompositions import drop_unused_functions
 
 QUANTIZE, DEQUANTIZE = "ptxla.quantize_per_tensor", "ptxla.dequantize_per_tensor"
 _BITCAST = "stablehlo.bitcast_convert"
@@ -26,6 +18,15 @@ _BITCAST = "stablehlo.bitcast_convert"
 
 def to_quantized_types(module: Module) -> Module:
     """Replace composites of PyTorch's `quantize_per_tensor` and `dequantize_per_tensor`.
+
+        %1 = composite "ptxla.quantize_per_tensor" %0 {composite_attributes = {dtype = "i8",
+               quant_max = 127, quant_min = -128, scale = 0.5 : f64, zero_point = 1 : i64}, ..}
+        =>
+        %1 = uniform_quantize %0 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5:1>>
+        %2 = bitcast_convert %1 : (tensor<4x!quant.uniform<i8:f32, 0.5:1>>) -> tensor<4xi8>
+
+    A tensor that is quantized and dequantized with the same numbers has no integers in between.
+    `from_quantized_types` reverts to arithmetic of floats.
 
     Scale and zero point must be attributes; composites that have them as operands stay. StableHLO
     divides by the scale, and PyTorch multiplies by the reciprocal, so that an integer can differ if
@@ -58,9 +59,8 @@ def to_quantized_types(module: Module) -> Module:
         inner = made_by(bitcast.operands[0], _BITCAST)
         if inner is not None and inner.operands[0].type == bitcast.results[0].type:
             bitcast.results[0].replace_all_uses_with(inner.operands[0])
-    for bitcast in reversed(find_operations(result.operation, _BITCAST)):
-        if not list(bitcast.results[0].uses):
-            bitcast.erase()
+    bitcasts = find_operations(result.operation, _BITCAST)
+    erase_unread((bitcast.results[0] for bitcast in bitcasts), [_BITCAST])
     return drop_unused_functions(Module(result))
 
 
@@ -81,3 +81,27 @@ def _quantized(composite: IrOperation, integers: IrType, floats: IrType) -> IrTy
     )
     with building(composite.context):
         return resized(floats, element=ir().Type.parse(element))
+
+
+# The first pass broadcasts with CHLO, which jaxlib 0.7.1 expands as if sizes varied.
+_PASSES = (
+    *("stablehlo-legalize-quant-to-math", "chlo-legalize-to-stablehlo", "canonicalize"),
+    *("shape-legalize-to-stablehlo", "stablehlo-canonicalize-dynamism", "canonicalize", "cse"),
+)
+
+
+@in_place
+def from_quantized_types(module: IrModule) -> None:
+    """Replace quantized types by integers, and their operations by arithmetic (official passes).
+
+        %1 = uniform_dequantize %0 : (tensor<4x!quant.uniform<i8:f32, 0.5:1>>) -> tensor<4xf32>
+        =>
+        %1 = convert %0 : (tensor<4xi8>) -> tensor<4xi32>     and a subtraction, a multiplication
+
+    Raises:
+        VerificationError: the passes have no rule for an operation.
+    """
+    bindings.run_pipeline(module, f"builtin.module(func.func({','.join(_PASSES)}))")
+    for bitcast in find_operations(module.operation, "stablehlo.bitcast_convert"):
+        if bitcast.operands[0].type == bitcast.results[0].type:
+            replace_by(bitcast, bitcast.operands[0])

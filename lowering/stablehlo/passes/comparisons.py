@@ -1,21 +1,13 @@
-"""narrow_comparisons: compare with a constant in the type of the operand, not in f64.
-
-    compare GT, (convert %x : f32 -> f64), 0.3 : f64  =>  compare GT, %x, 0x3E999999 : f32
-
-torch_xla 2.9 compares a tensor with a Python number in f64, as in `where(x > 0.3, …)`, and in
-smooth_l1 and huber loss. LiteRT 2.3 has no such comparisons. The constant is rounded down for
-`x > c` and `x <= c`, and up for `x < c` and `x >= c`, so that the result is the same. f16 and bf16,
-which LiteRT does not compare either, become f32.
-"""
+"""Comparisons of element types that LiteRT lacks, in element types that it has."""
 
 from math import ceil, floor, isfinite, nan
-from typing import Any
 
 from composites.lazy_modules import np
 
 from ..bindings import attributes, comparison_direction, ir, made_by, splat_number
+from ..dtypes import as_f32
 from ..in_place import rewrites
-from ..insertion import attribute, constant, converted, erase_unread
+from ..insertion import attribute, constant, converted, erase_unread, integer_type
 from ..ir_types import IrOperation, IrType, IrValue
 
 _TOTAL = "#stablehlo<comparison_type TOTALORDER>"
@@ -28,8 +20,17 @@ _EXACT = 2**53
 
 @rewrites("stablehlo.compare")
 def narrow_comparisons(comparison: IrOperation) -> None:
-    """Narrow every comparison in f64 of a converted value with a constant. Comparisons of integers
-    for equality with a fraction stay, and so do comparisons with shardings."""
+    """Narrow every comparison in f64 of a converted value with a constant.
+
+        compare GT, (convert %x : f32 -> f64), 0.3 : f64  =>  compare GT, %x, 0x3E999999 : f32
+
+    torch_xla 2.9 compares a tensor with a Python number in f64, as in `where(x > 0.3, …)`, and in
+    smooth_l1 and huber loss. LiteRT 2.3 has no such comparisons. The constant is rounded down for
+    `x > c` and `x <= c`, and up for `x < c` and `x >= c`, so that the result is the same. f16 and
+    bf16, which LiteRT does not compare either, become f32.
+
+    Comparisons of integers for equality with a fraction stay, and so do those with shardings.
+    """
     if str(attributes(comparison).get("compare_type")) == _TOTAL:
         return
     values = [_before_conversion(operand) for operand in comparison.operands]
@@ -42,17 +43,12 @@ def narrow_comparisons(comparison: IrOperation) -> None:
         bound = _bound(_SWAPPED[direction] if position else direction, number, element)
         if bound is None:
             continue
-        is_float = element in _FLOATS
         f32 = ir().F32Type.get(comparison.context)
         narrow = converted(comparison, value, f32) if element in _FLOATS[1:] else value
         wide = [*comparison.operands]
         comparison.operands[position] = narrow
         comparison.operands[1 - position] = constant(comparison, narrow.type, bound)
-        if "compare_type" in attributes(comparison):
-            kind = "FLOAT" if is_float else "SIGNED"
-            comparison.attributes["compare_type"] = attribute(
-                comparison, f"#stablehlo<comparison_type {kind}>"
-            )
+        _set_type(comparison, "FLOAT" if element in _FLOATS else "SIGNED")
         erase_unread(wide, ["stablehlo.broadcast_in_dim"])
         return
 
@@ -77,8 +73,8 @@ def _is_wide(type_: IrType) -> bool:
     return str(type_.element_type) == "f64"
 
 
-def _bound(direction: str, number: float, element: str) -> str | None:
-    """The constant to compare with, as MLIR text; None if the element type has no such constant."""
+def _bound(direction: str, number: float, element: str) -> float | None:
+    """The number to compare with; None if the element type has no such number."""
     if element in _FLOATS:
         return _float_bound(direction, number)
     if not isfinite(number) or abs(number) >= _EXACT:
@@ -86,13 +82,12 @@ def _bound(direction: str, number: float, element: str) -> str | None:
     integer = ceil(number) if direction in _UP else floor(number)
     bits = int(element.removeprefix("i"))
     is_exact = direction in (*_UP, *_DOWN) or integer == number
-    return str(integer) if is_exact and -(2 ** (bits - 1)) <= integer < 2 ** (bits - 1) else None
+    return integer if is_exact and -(2 ** (bits - 1)) <= integer < 2 ** (bits - 1) else None
 
 
-def _float_bound(direction: str, number: float) -> str:
-    """The constant in f32, as MLIR text: NaN, which equals no number, if f32 lacks `number`."""
-    with np.errstate(over="ignore"):
-        near: Any = np.float32(number)
+def _float_bound(direction: str, number: float) -> float:
+    """The number of f32 to compare with: NaN, which equals no number, if f32 lacks `number`."""
+    near = as_f32(number)
     rounded = float(near)
     if direction in _DOWN and rounded > number:
         near = np.nextafter(near, np.float32(-np.inf))
@@ -100,4 +95,31 @@ def _float_bound(direction: str, number: float) -> str:
         near = np.nextafter(near, np.float32(np.inf))
     elif direction not in (*_DOWN, *_UP) and rounded != number:
         near = np.float32(nan)
-    return f"0x{near.tobytes()[::-1].hex().upper()}"
+    return float(near)
+
+
+_WIDER = {"ui8": 32, "ui16": 32, "ui32": 64}
+
+
+@rewrites("stablehlo.compare", sharded=True)
+def widen_unsigned_comparisons(comparison: IrOperation) -> None:
+    """Compare ui8, ui16 and ui32 as wider signed integers.
+
+        compare LT, %x, %y : tensor<4xui32>  =>  compare LT, convert %x, convert %y : tensor<4xi64>
+
+    LiteRT 2.3 has no comparisons of unsigned integers. ui64 has no wider type, and stays.
+    """
+    width = _WIDER.get(str(comparison.operands[0].type.element_type))
+    if width is None:
+        return
+    wide = integer_type(comparison, width)
+    for index, operand in enumerate(comparison.operands):
+        comparison.operands[index] = converted(comparison, operand, wide)
+    _set_type(comparison, "SIGNED")
+
+
+def _set_type(comparison: IrOperation, kind: str) -> None:
+    """Change the type of a comparison, if it is written."""
+    if "compare_type" in attributes(comparison):
+        written = attribute(comparison, f"#stablehlo<comparison_type {kind}>")
+        comparison.attributes["compare_type"] = written

@@ -1,16 +1,10 @@
-"""expand_select_and_scatter: replace the gradient of max pooling with slices, selections and pads.
+"""Gradients that consumers lack, as elementary operations."""
 
-    stablehlo.select_and_scatter  =>  slice, compare, select, pad, add
-
-IREE 3.13 refuses padded and overlapping windows (every ResNet's stem), and LiteRT 2.3 all windows.
-The bits are those of StableHLO's definition, also for equal elements and NaN: a window's elements
-are compared in their order, and an element adds up the gradients of windows in the order of the
-windows. XLA's own bits differ for some uneven windows with equal elements.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from math import prod
 from typing import Any
 
 from composites.lazy_modules import lax, np
@@ -22,13 +16,70 @@ from ..in_place import rewrites
 from ..ir_types import IrOperation
 from .expansion import expand
 
-OPERATION = "stablehlo.select_and_scatter"
+
+@rewrites("stablehlo.batch_norm_grad", sharded=True)
+def expand_batch_norm_grad(call: IrOperation) -> None:
+    """Replace every gradient of a batch norm with elementary operations.
+
+        stablehlo.batch_norm_grad  =>  subtract, multiply, reduce, rsqrt, ..
+
+    IREE 3.13 supports `batch_norm_training` and `batch_norm_inference` but has no rule for this
+    operation. torch_xla 2.9 also produces it for layer norm.
+
+    Raises:
+      UnsupportedOperationError: an operation has a dynamic shape.
+    """
+    _check_static(call)
+    named = attributes(call)
+    axis, epsilon = named["feature_index"].value, named["epsilon"].value
+    expand(call, partial(gradients, axis, epsilon))
 
 
-@rewrites(OPERATION, sharded=True)
+def over_features(x: Any, axis: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any], float]:
+    """A function that broadcasts one value per feature to the shape of `x`, a function that sums
+    over the other dimensions, and the number of values that are summed.
+
+    Args:
+        axis: the dimension of the features.
+    """
+    summed = [dim for dim in range(x.ndim) if dim != axis]
+    count = float(prod(x.shape[dim] for dim in summed))
+
+    def full(row: Any) -> Any:
+        return lax.broadcast_in_dim(row, x.shape, (axis,))
+
+    def total(array: Any) -> Any:
+        return lax.reduce(array, array.dtype.type(0), lax.add, summed)
+
+    return full, total, count
+
+
+def gradients(
+    axis: int, epsilon: float, x: Any, scale: Any, mean: Any, variance: Any, grad: Any
+) -> tuple[Any, Any, Any]:
+    """The gradients of operand, scale and offset, expanded as in XLA."""
+    full, total, count = over_features(x, axis)
+    centered = x - full(mean)
+    shifted = variance + epsilon
+    inverse = lax.rsqrt(shifted)
+    products, offset_gradient = total(grad * centered), total(grad)
+    factor = scale * inverse / count
+    scaled = grad * count - full(offset_gradient) - centered * full(products / shifted)
+    return scaled * full(factor), products * inverse, offset_gradient
+
+
+@rewrites("stablehlo.select_and_scatter", sharded=True)
 def expand_select_and_scatter(call: IrOperation) -> None:
-    """Expand every `stablehlo.select_and_scatter` that selects by a comparison and adds up.
-    Operations that compare floats in total order stay.
+    """Replace the gradient of max pooling with slices, selections and pads.
+
+        stablehlo.select_and_scatter  =>  slice, compare, select, pad, add
+
+    IREE 3.13 refuses padded and overlapping windows (every ResNet's stem), and LiteRT 2.3 all
+    windows. The bits are those of StableHLO's definition, also for equal elements and NaN: a
+    window's elements are compared in their order, and an element adds up the gradients of windows
+    in the order of the windows. XLA's own bits differ for some uneven windows with equal elements.
+
+    Operations that compare floats in total order, or combine in another way than by sums, stay.
 
     Raises:
         UnsupportedOperationError: an operation has a dynamic shape.
@@ -103,9 +154,7 @@ class _Windows:
 
 def _windows(call: IrOperation) -> _Windows | None:
     """The windows of an operation; None if it selects or combines elements in another way."""
-    full, source = call.operands[0].type, call.operands[1].type
-    if not (full.has_static_shape and source.has_static_shape):
-        raise UnsupportedOperationError(f"{OPERATION} of {full}: refine its shape first")
+    _check_static(call)
     select, scatter = call.regions
     comparison = only_operation(select)
     if comparison is None or (combination(select), combination(scatter)) != ("compare", "add"):
@@ -113,8 +162,9 @@ def _windows(call: IrOperation) -> _Windows | None:
     is_total = "TOTALORDER" in str(attributes(comparison).get("compare_type"))
     if is_total or list(comparison.operands) != list(select.blocks[0].arguments):
         return None
-    named, defaults = attributes(call), [1] * full.rank
-    around = [int(size) for size in named.get("padding", [0] * (2 * full.rank))]
+    rank = call.operands[0].type.rank
+    named, defaults = attributes(call), [1] * rank
+    around = [int(size) for size in named.get("padding", [0] * (2 * rank))]
     return _Windows(
         sizes=[int(size) for size in named.get("window_dimensions", defaults)],
         strides=[int(size) for size in named.get("window_strides", defaults)],
@@ -122,3 +172,10 @@ def _windows(call: IrOperation) -> _Windows | None:
         high=around[1::2],
         comparison=comparison_direction(comparison).lower(),
     )
+
+
+def _check_static(call: IrOperation) -> None:
+    """Refuse an operation of dynamic shape."""
+    if not all(operand.type.has_static_shape for operand in call.operands):
+        type_ = call.operands[0].type
+        raise UnsupportedOperationError(f"{call.name} of {type_}: refine its shape first")
