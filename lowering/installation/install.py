@@ -49,7 +49,7 @@ from lowering.dispatch.reads import Reads, first_change
 from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend, Kernel, Override, StockKernel
 from lowering.installation.overriding import find_owner, make_guard
-from lowering.installation.patches import Wrapper, patch_copies, patch_function, replace_imports
+from lowering.installation.patches import CopyPatches, Patch, Wrapper, replace_imports
 from lowering.installation.variants import in_place, tensors_in
 
 
@@ -110,26 +110,15 @@ def registries_by_identity(catalog: Catalog) -> dict[str, Registry]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rewrite:
-    """Calls of another operator or function, which an entry rewrites and then catches."""
+class _Claim:
+    """An entry that catches calls of an operator or a function."""
 
     entry: Composite
-    caught: str
-    function: str
-
-
-@dataclass(frozen=True, slots=True)
-class _InPlace:
-    """Calls of the in-place variant of an operator that an entry catches at autograd's key."""
-
-    entry: Composite
-
-
-_Claim = Composite | _Rewrite | _InPlace
-
-
-def _claiming_entry(claim: _Claim) -> Composite:
-    return claim if isinstance(claim, Composite) else claim.entry
+    rewrite: tuple[str, str] | None = None
+    """For calls that the entry rewrites first: their operator or function, and the function that
+    rewrites them."""
+    in_place: bool = False
+    """True for the in-place variant of an operator that the entry catches at autograd's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +154,19 @@ class Installer:
         for entry in self.entries:
             self.statistics.for_entry(entry)  # also if its function's module is never imported
             if entry.op is not None and self._is_caught_at_autograd(entry):
-                at_autograd.setdefault(entry.op, []).append(entry)
+                at_autograd.setdefault(entry.op, []).append(_Claim(entry))
                 written = find_in_place(find_operator(entry.op))
                 # The entry's own rewriting function has priority.
                 if written is not None and written.qualified not in dict(entry.rewrites):
-                    at_autograd.setdefault(written.qualified, []).append(_InPlace(entry))
+                    in_place_claim = _Claim(entry, in_place=True)
+                    at_autograd.setdefault(written.qualified, []).append(in_place_claim)
             elif entry.op is not None:
                 at_backend.setdefault(entry.op, []).append(entry)
             for target in entry.functions:
-                functions.setdefault(target, []).append(entry)
-            for caught, function in entry.rewrites:
-                claims = at_autograd if "::" in caught else functions
-                claims.setdefault(caught, []).append(_Rewrite(entry, caught, function))
+                functions.setdefault(target, []).append(_Claim(entry))
+            for rewrite in entry.rewrites:
+                claims = at_autograd if "::" in rewrite[0] else functions
+                claims.setdefault(rewrite[0], []).append(_Claim(entry, rewrite))
         for name, claiming in at_backend.items():
             self._at_backend(find_operator(name), claiming)
         for name, claims_at_autograd in at_autograd.items():
@@ -185,8 +175,9 @@ class Installer:
             self._function(target, claims_on_function, search)
         replace_imports(self.overrides)
         if search.packages:
-            patched = patch_copies(search, frozenset(functions), self._wrapper_of_copy)
-            self.overrides.append(patched)
+            copies = CopyPatches(search, frozenset(functions), self._wrapper_of_copy)
+            self.overrides.append(copies)
+            copies.install()
 
     def _is_caught_at_autograd(self, entry: Composite) -> bool:
         assert entry.op is not None
@@ -217,15 +208,13 @@ class Installer:
             stock = dispatching.stock_kernel(operator, key)
             kernel: Kernel = stock.call_boxed
             for claim in reversed(claims):
-                if isinstance(claim, _Rewrite):
+                if claim.rewrite is not None:
                     kernel = self._tried(claim.entry, _rewriting(claim), kernel, keys=1)
-                elif isinstance(claim, _InPlace):
+                elif claim.in_place:
                     kernel = self._in_place(claim.entry, key, kernel)
                 else:
-                    kernel = self._above_backend(claim, operator, stock, kernel)
-            kernel = self._for_tensors(
-                operator, _claiming_entry(claims[0]), kernel, stock.call_boxed, keys=1
-            )
+                    kernel = self._above_backend(claim.entry, operator, stock, kernel)
+            kernel = self._for_tensors(operator, claims[0].entry, kernel, stock.call_boxed, keys=1)
             if key == dispatching.functionalization_key:
                 kernel = _in_inference_mode(kernel, stock.call_boxed)
             self.overrides.append(dispatching.override(operator, key, kernel))
@@ -272,52 +261,50 @@ class Installer:
 
         def wrapper(original: Kernel) -> Replacement:
             # The function may also be a copy of a function that other entries name.
-            caught = search.catching(module, find_owner(target), original)
-            copying = [e for e in caught if e not in claims]
-            if not copying:
-                return self._replacement(original, target, claims)
+            caught = map(_Claim, search.catching(module, find_owner(target), original))
             order = {entry.identity: n for n, entry in enumerate(self.entries)}
-            every = sorted([*claims, *copying], key=lambda c: order[_claiming_entry(c).identity])
-            return self._replacement(original, target, every)
+            every = dict.fromkeys((*claims, *caught))
+            ordered = sorted(every, key=lambda claim: order[claim.entry.identity])
+            return self._replacement(original, target, ordered)
 
-        self.overrides.append(patch_function(target, wrapper, _claiming_entry(claims[0])))
+        patch = Patch(target, wrapper, claims[0].entry)
+        self.overrides.append(patch)
+        patch.install()
 
     def _wrapper_of_copy(self, copy: Copy) -> Wrapper:
-        return lambda original: self._replacement(original, copy.target, copy.entries)
+        claims = list(map(_Claim, copy.entries))
+        return lambda original: self._replacement(original, copy.target, claims)
 
     def _replacement(self, original: Kernel, target: str, claims: Sequence[_Claim]) -> Replacement:
         called = traced = original
         reads = Reads(original, functions_only=True)
         for claim in reversed(claims):
-            if isinstance(claim, _Rewrite):
-                rewrite = self._tried(claim.entry, _rewriting(claim), called)
+            entry = claim.entry
+            if claim.rewrite is not None:
+                rewrite = self._tried(entry, _rewriting(claim), called)
                 called = self._on_backend(rewrite, called)
-            elif isinstance(claim, _InPlace):
-                raise AssertionError("only operators are called in place")
-            elif claim.adapt is not None:
-                guard = make_guard(claim, original, target)
-                adapter, traced_adapter = self._adapter(claim), self._traced_adapter(claim)
-                if guard is not None:
-                    adapter, traced_adapter = guard(adapter), guard(traced_adapter)
-                called = self._tried(claim, adapter, called)
-                # Dynamo traces this function, which therefore counts nothing.
-                traced = _tried(traced_adapter, traced)
+                continue
+            guard = make_guard(entry, original, target)
+            if entry.adapt is not None:
+                taken, traced_taken = self._adapter(entry), self._traced_adapter(entry)
             else:
-                registry = self.registries[claim.identity]
-                hook = _function_hook(claim, original, target, registry)
-                form = CallForm(claim, describe_function(original, target))
+                registry = self.registries[entry.identity]
+                hook = _function_hook(entry, original, target, registry)
+                form = CallForm(entry, describe_function(original, target))
                 composite = self._composite(form, original, called)
-                taken: Kernel = MethodType(hook, composite)
+                taken = MethodType(hook, composite)
                 node = MethodType(hook, replace(composite, otherwise=original))
-                owns, statistics = self.frontend.tensors.owns, self.statistics.for_entry(claim)
+                owns, statistics = self.frontend.tensors.owns, self.statistics.for_entry(entry)
                 traced_taken = traced_function(
-                    claim, original, target, node, traced, owns, statistics, reads
+                    entry, original, target, node, traced, owns, statistics, reads
                 )
-                guard = make_guard(claim, original, target)
-                if guard is not None:
-                    taken = self._tried(claim, guard(taken), called)
-                    traced_taken = _tried(guard(traced_taken), traced)
-                called, traced = taken, traced_taken
+            if guard is not None:
+                taken, traced_taken = guard(taken), guard(traced_taken)
+            if guard is not None or entry.adapt is not None:  # these decline calls
+                taken = self._tried(entry, taken, called)
+                # Dynamo traces this function, which therefore counts nothing.
+                traced_taken = _tried(traced_taken, traced)
+            called, traced = taken, traced_taken
         before = reads.now()
         if not before:
             return Replacement(called, traced)
@@ -330,8 +317,9 @@ class Installer:
             tensors = tensors_in((*arguments, *keywords.values()))
             if any(self.frontend.tensors.owns(tensor) for tensor in tensors):
                 reason = f"{change[0]}, which it calls, was replaced"
-                for entry in map(_claiming_entry, claims):
-                    self.statistics.for_entry(entry).fallback(reason, tensors).count_call()
+                for claim in claims:
+                    counted = self.statistics.for_entry(claim.entry)
+                    counted.fallback(reason, tensors).count_call()
             return original(*arguments, **keywords)
 
         def is_unchanged() -> bool:
@@ -501,14 +489,15 @@ def _tried(function: Kernel, otherwise: Kernel) -> Kernel:
     return kernel
 
 
-def _rewriting(claim: _Rewrite) -> Kernel:
+def _rewriting(claim: _Claim) -> Kernel:
     """The function of a rewrite. As with `adapt`, calls of a Python function with arguments that it
     does not take are declined; calls of an operator with such arguments are a LoweringError."""
-    context = f"{claim.entry.location}: {claim.entry.qualified}"
+    assert claim.rewrite is not None
+    caught, function = claim.rewrite
     return _fitting(
-        find_function(claim.function),
-        LoweringError if "::" in claim.caught else UnsupportedCallError,
-        f"{context}: {misfit(claim.caught, claim.function)}",
+        find_function(function),
+        LoweringError if "::" in caught else UnsupportedCallError,
+        f"{claim.entry.location}: {claim.entry.qualified}: {misfit(caught, function)}",
     )
 
 
