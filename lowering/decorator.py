@@ -276,10 +276,10 @@ def _replacement(
 ) -> Replacement:
     from lowering.activation import backend, statistics
     from lowering.codegen.loader import load_function_hook
-    from lowering.dispatch.autograd.definition import ActiveEntry
     from lowering.dispatch.autograd.function import CompositeFunction
     from lowering.dispatch.call import CallForm
     from lowering.dispatch.compiled_functions import Replacement, traced_function
+    from lowering.dispatch.definition import ActiveEntry
     from lowering.dispatch.reads import Reads
 
     target, current = entry.functions[0], backend()

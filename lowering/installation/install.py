@@ -39,12 +39,12 @@ from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.autograd.compiled_calls import CompiledCalls
-from lowering.dispatch.autograd.definition import ActiveEntry, ExplicitBackward
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.call import CallForm
 from lowering.dispatch.compiled_functions import Replacement, traced_function
 from lowering.dispatch.computations import Computations
+from lowering.dispatch.definition import ActiveEntry, ExplicitBackward
 from lowering.dispatch.reads import Reads, first_change
 from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend, Kernel, Override, StockKernel
@@ -393,15 +393,9 @@ class Installer:
         """A kernel at the backend. Calls that the entry does not claim go to `otherwise`."""
         computations, statistics = self.computations[entry, stock], self.statistics.for_entry(entry)
         statistics.caches["backend"] = computations
-        lowering = EntryLowering(
-            CallForm(entry, operator),
-            self.frontend,
-            stock,
-            otherwise,
-            computations,
-            statistics,
-            self.chosen.get(entry.identity, ()),
-        )
+        form, chosen = CallForm(entry, operator), self.chosen.get(entry.identity, ())
+        definition = ActiveEntry(form, self.frontend, statistics, stock, chosen)
+        lowering = EntryLowering(definition, otherwise, computations)
         return MethodType(self._hooks(entry).BACKEND_HOOKS[self._key(entry)], lowering)
 
     def _composite(self, form: CallForm, native: Kernel, otherwise: Kernel) -> CompositeFunction:
@@ -413,7 +407,7 @@ class Installer:
         statistics = self.statistics.for_entry(entry)
         statistics.caches |= {"forward": forward, "derived backward": derived}
         chosen = self.chosen.get(entry.identity, ())
-        definition = ActiveEntry(form, self.frontend, statistics, native, explicit, derived, chosen)
+        definition = ActiveEntry(form, self.frontend, statistics, native, chosen, explicit, derived)
         return CompositeFunction(definition, self.compiled_calls, otherwise, forward)
 
     def _backward(self, entry: Composite) -> ExplicitBackward:

@@ -13,13 +13,18 @@ from composites.intermediates import recorded
 from composites.registry.model import Kernel
 from composites.torch_internals import TreeSpec, pytree
 from lowering.codegen.paths import local
-from lowering.dispatch.alternatives import as_entry, bind_forward, has_stock_bits, lower_alternative
-from lowering.dispatch.autograd.definition import ActiveEntry, Operands
+from lowering.dispatch.alternatives import bind_forward, lower_alternative
 from lowering.dispatch.autograd.gradients import reached_inputs
-from lowering.dispatch.backend import Insertable, lower_composite
 from lowering.dispatch.backward import further_values, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.decomposition import jax_function, lower_function, require_tensors
+from lowering.dispatch.decomposition import (
+    Insertable,
+    jax_function,
+    lower_composite,
+    lower_function,
+    require_tensors,
+)
+from lowering.dispatch.definition import ActiveEntry, Operands
 from lowering.dispatch.differentiable import TensorMeta
 from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Frontend, Seed
@@ -106,9 +111,7 @@ def lower_forward(
     stock = _lower_stock(definition, spec, needed)
     if not definition.chosen or isinstance(stock, Fallback):
         return stock
-    alternatives = definition.alternatives
-    shared = definition.frontend.graph.is_shared
-    candidates = alternatives.candidates(spec, shared=shared)
+    candidates = definition.candidates(spec)
     for alternative in candidates:
         # Random numbers must not depend on the choice of a decomposition.
         changed = (
@@ -117,10 +120,10 @@ def lower_forward(
             else _with_alternative(stock, alternative, definition, spec, needed)
         )
         if isinstance(changed, Computation):
-            alternatives.take(alternative)
+            definition.take(alternative)
             return changed
         candidates.decline(changed)
-    alternatives.take(None)
+    definition.take(None)
     return stock
 
 
@@ -143,26 +146,16 @@ def _with_alternative(
     saves_nothing = alternative.is_automatic and not alternative.is_for_shared and needed is None
     if alternative.forward is None or saves_nothing:
         return replace(stock, alternative=alternative)
-    autocast = frontend.tracing.autocast_dtype()
-    decomposition, operands = alternative.forward, spec.operands
-    changed = as_entry(entry, alternative, decomposition)
-    function = bind_forward(entry, decomposition, spec, saved=needed is not None)
-    lowered = lower_composite(
-        changed,
-        definition.statistics,
+    autocast, decomposition = frontend.tracing.autocast_dtype(), alternative.forward
+    lowered = lower_alternative(
+        definition,
+        alternative,
+        decomposition,
+        bind_forward(decomposition, spec, saved=needed is not None),
         entry.composite_name,
-        frontend,
-        operands,
+        spec.operands,
         spec.attributes,
-        partial(
-            lower_alternative,
-            changed,
-            frontend,
-            function,
-            operands,
-            autocast,
-            as_stock=has_stock_bits(entry, alternative),
-        ),
+        autocast=autocast,
     )
     if isinstance(lowered, Fallback):
         return lowered.reason
@@ -225,10 +218,9 @@ def _lower_stock(
         return [*jax.tree.leaves(results), *extra]
 
     lowered = lower_composite(
+        definition,
         entry,
-        definition.statistics,
         entry.composite_name,
-        frontend,
         spec.operands,
         spec.attributes,
         partial(

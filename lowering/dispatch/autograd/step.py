@@ -18,22 +18,21 @@ from composites.errors import LoweringError
 from composites.registry.model import Composite, Decomposition, Kernel
 from composites.torch_internals import pytree
 from lowering import interrupts
-from lowering.dispatch.alternatives import (
-    as_entry,
-    bind_backward,
-    bind_forward,
-    has_stock_bits,
-    lower_alternative,
-)
+from lowering.dispatch.alternatives import as_entry, bind_backward, bind_forward, lower_alternative
 from lowering.dispatch.autograd import gradients
 from lowering.dispatch.autograd.computation import Computation
-from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.gradients import pull_gradients
-from lowering.dispatch.backend import Insertable, lower_composite
 from lowering.dispatch.backward import BackwardSpec, gradients_by_name, gradients_by_operand
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import computed
-from lowering.dispatch.decomposition import jax_frontend, jax_function, lower_function
+from lowering.dispatch.decomposition import (
+    Insertable,
+    jax_frontend,
+    jax_function,
+    lower_composite,
+    lower_function,
+)
+from lowering.dispatch.definition import ActiveEntry, Operands
 from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta, meta_tensor
 from lowering.dispatch.reads import Key
 from lowering.dispatch.statistics import Fallback
@@ -233,15 +232,14 @@ class _Backward:
         if alternative is not None:
             lowered = self._alternative(alternative, operands)
             if isinstance(lowered, Insertable):
-                definition.alternatives.take(alternative, backward=True)
+                definition.take(alternative, backward=True)
                 return lowered
-            definition.alternatives.decline(alternative, lowered, operands)
-            definition.alternatives.take(None, backward=True)
+            definition.decline(alternative, lowered, operands)
+            definition.take(None, backward=True)
         return lower_composite(
+            definition,
             definition.entry,
-            definition.statistics,
             definition.entry.backward_name,
-            definition.frontend,
             operands,
             self._attributes,
             partial(self._decompose, operands),
@@ -310,38 +308,27 @@ class _Backward:
         """The derived backward of the alternative that took the call, or the reason why the
         alternative has none."""
         definition = self.step.definition
-        entry, frontend = definition.entry, definition.frontend
         decomposition = alternative.backward or alternative.forward
         assert decomposition is not None
-        changed = as_entry(entry, alternative, decomposition)
-        function = self._backward_function(alternative, changed)
+        function = self._backward_function(alternative)
         if isinstance(function, str):
             return function
-        lowered = lower_composite(
-            changed,
-            definition.statistics,
-            entry.backward_name,
-            frontend,
+        lowered = lower_alternative(
+            definition,
+            alternative,
+            decomposition,
+            function,
+            definition.entry.backward_name,
             operands,
             self._attributes,
-            partial(
-                lower_alternative,
-                changed,
-                frontend,
-                function,
-                operands,
-                frontend.tracing.autocast_dtype(),
-                as_stock=has_stock_bits(entry, alternative),
-            ),
-            partial(self._check_gradients, alternative),
+            autocast=definition.frontend.tracing.autocast_dtype(),
+            check=partial(self._check_gradients, alternative),
         )
         return lowered.reason if isinstance(lowered, Fallback) else lowered
 
-    def _backward_function(
-        self, alternative: Kernel, changed: Composite
-    ) -> Callable[..., list[Any]] | str:
+    def _backward_function(self, alternative: Kernel) -> Callable[..., list[Any]] | str:
         """An alternative's backward as a function of the derived backward's operands, or the reason
-        why it lacks a gradient. `changed` is the entry with this backward."""
+        why it lacks a gradient."""
         if alternative.derives:
             assert alternative.forward is not None
             return self._derived_from(alternative.forward)
@@ -354,6 +341,7 @@ class _Backward:
             return f"it has no gradient of {', '.join(unknown)}"
         mask = [name in asked for name in alternative.gradients]
         run = bind_backward(alternative.backward, alternative.gradients, mask)
+        changed = as_entry(self.step.definition.entry, alternative, alternative.backward)
 
         def returned(*tensors: Any) -> list[Any]:
             pulled = run(self.derived.named(tensors))
@@ -366,7 +354,7 @@ class _Backward:
     def _derived_from(self, decomposition: Decomposition) -> Callable[..., list[Any]]:
         """The gradient of an alternative's decomposition."""
         step, is_jax = self.step, decomposition.kind == "jax"
-        forward = bind_forward(step.definition.entry, decomposition, step.spec, saved=False)
+        forward = bind_forward(decomposition, step.spec, saved=False)
         framework = jax_frontend() if is_jax else gradients
 
         def pulled(*values: Any) -> list[Any]:
@@ -376,22 +364,22 @@ class _Backward:
 
         return pulled
 
-    def _check_gradients(self, alternative: Kernel, composite: EmittedComposite) -> None:
+    def _check_gradients(
+        self, alternative: Kernel, entry: Composite, composite: EmittedComposite
+    ) -> None:
         """Check the types of the results of an alternative's backward.
 
         Raises:
             LoweringError: a gradient and its operand differ in type.
         """
-        definition = self.step.definition
         due = [
-            _tensor_type(type_, definition.frontend)
+            _tensor_type(type_, self.step.definition.frontend)
             for type_, asked in zip(self.step.types, self.needed, strict=True)
             if asked
         ]
         if due != list(composite.results):
-            entry = definition.entry
             raise LoweringError(
-                f"{alternative.location}: {entry.qualified}: {alternative.name}: the backward gives"
+                f"{entry.location}: {entry.qualified}: {alternative.name}: the backward gives"
                 f" {', '.join(map(str, composite.results))} as gradients of operands of"
                 f" {', '.join(map(str, due))}"
             )
