@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.library import Library
 
+from lowering.dispatch.autograd.computation import Computation
 from lowering.dispatch.autograd.step import AutogradCall
 from lowering.dispatch.differentiable import Gradients, meta_tensor
 from lowering.frontends.protocols import Dispatching, Override
@@ -40,6 +41,7 @@ _library.define(
 class CompiledCall:
     """A call as two nodes of a graph."""
 
+    computation: Computation
     composite: str
     number: int
 
@@ -78,7 +80,7 @@ class CompiledCalls:
             number = self._numbers.setdefault((composite, key), len(self._calls))
             if number == len(self._calls):
                 self._calls.append(call)
-        return CompiledCall(composite, number)
+        return CompiledCall(call.computation, composite, number)
 
     def implement(self, dispatching: Dispatching) -> tuple[Override, ...]:
         """Register the kernels: one for the backend, and one for tensors without data.
