@@ -36,8 +36,7 @@ from lowering.dispatch.definition import ActiveEntry, Operands
 from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta, meta_tensor
 from lowering.dispatch.reads import Key
 from lowering.dispatch.statistics import Fallback
-from lowering.emission.types import TensorType
-from lowering.frontends.protocols import EmittedComposite, Frontend, Seed, TracedFunction
+from lowering.frontends.protocols import EmittedComposite, Seed, TracedFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class _Backward:
         if explicit is None:
             return self._derived()
         spec = self.step.spec
-        returned = explicit(self.derived.named_by_position(self.kept, self.grads))
+        returned = explicit(self.derived.named(self.kept, self.grads))
         if returned is None:  # the hook of the backward has counted the call
             return self._stock(None)
         by_name = gradients_by_name(spec, returned, explicit.entry)
@@ -344,7 +343,8 @@ class _Backward:
         changed = as_entry(self.step.definition.entry, alternative, alternative.backward)
 
         def returned(*tensors: Any) -> list[Any]:
-            pulled = run(self.derived.named(tensors))
+            grads, saved = self.derived.split(tensors)
+            pulled = run(self.derived.named(saved, grads))
             by_name = dict(zip(alternative.gradients, pulled, strict=True))
             by_operand = gradients_by_operand(self.step.spec, by_name, changed)
             return [g for g, is_asked in zip(by_operand, self.needed, strict=True) if is_asked]
@@ -372,10 +372,11 @@ class _Backward:
         Raises:
             LoweringError: a gradient and its operand differ in type.
         """
+        tensors = self.step.definition.frontend.tensors
         due = [
-            _tensor_type(type_, self.step.definition.frontend)
+            tensors.tensor_type(meta_tensor(type_))
             for type_, asked in zip(self.step.types, self.needed, strict=True)
-            if asked
+            if asked and type_ is not None
         ]
         if due != list(composite.results):
             raise LoweringError(
@@ -383,10 +384,6 @@ class _Backward:
                 f" {', '.join(map(str, composite.results))} as gradients of operands of"
                 f" {', '.join(map(str, due))}"
             )
-
-
-def _tensor_type(type_: TensorMeta | None, frontend: Frontend) -> TensorType | None:
-    return None if type_ is None else frontend.tensors.tensor_type(meta_tensor(type_))
 
 
 def _blank(type_: TensorMeta | None, device: torch.device, needed: bool) -> torch.Tensor | None:
