@@ -17,7 +17,7 @@ from composites.functions import find_function
 from composites.registry.model import Composite
 from composites.registry.operators import overload
 from lowering.dispatch.alternatives import bind_forward, lower_alternative
-from lowering.dispatch.call import CallForm, CallSpec
+from lowering.dispatch.call import CallForm, CallSpec, ungrouped
 from lowering.dispatch.computations import computed, remember
 from lowering.dispatch.decomposition import (
     Insertable,
@@ -26,7 +26,6 @@ from lowering.dispatch.decomposition import (
     require_tensors,
 )
 from lowering.dispatch.definition import ActiveEntry
-from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.statistics import Fallback
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import EmittedComposite, Frontend, Kernel, TracedFunction
@@ -58,9 +57,8 @@ class EntryLowering:
                 those of the operator.
         """
         computations, key, lowering = self.computations, spec.key, self.definition.lowering
-        if lowering.active and key not in computations:
-            inside = Fallback(self.definition.entry.qualified, "", "", is_missed=False)
-            return self._falling_back(inside, spec)
+        if lowering.active and key not in computations:  # inside the entry's own decomposition
+            return spec.kept().bound(self.otherwise)
         make = partial(self._new_computation, spec)
         computation = computed(computations, key, lowering, make)
         if not isinstance(computation, Fallback):

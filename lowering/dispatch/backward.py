@@ -13,8 +13,7 @@ from composites.functions import find_function
 from composites.intermediates import Named, handled
 from composites.registry.model import Composite
 from lowering.codegen.paths import local
-from lowering.dispatch.call import CallSpec
-from lowering.dispatch.operand_lists import regrouped
+from lowering.dispatch.call import CallSpec, regrouped
 
 
 def result_name(number: int, separator: str = "_") -> str:

@@ -22,8 +22,23 @@ from lowering.frontends.thread_flag import ThreadFlag
 
 log = logging.getLogger("composites")
 
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""The types of tensors that a composite takes: no subclass, which may compute something else."""
+
 Operands = Sequence[torch.Tensor | None]
 """Tensors in the composite's order; None for an absent operand."""
+
+Gradients = list[torch.Tensor | None]
+"""A gradient for each operand; None where no gradient is needed."""
+
+TensorMeta = tuple[torch.Size, torch.dtype]
+"""Shape and dtype of a tensor."""
+
+
+def meta_tensor(type_: TensorMeta) -> torch.Tensor:
+    """A tensor without data that has a shape and a dtype."""
+    shape, dtype = type_
+    return torch.empty(shape, dtype=dtype, device="meta")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,17 +178,13 @@ class ActiveEntry:
 
     def take(self, alternative: model.Kernel | None, *, backward: bool = False) -> None:
         """Note which decomposition a computation has."""
-        if all(kernel.is_automatic for kernel in self.chosen):
-            return
+        is_automatic = alternative is not None and alternative.is_automatic
+        if all(kernel.is_automatic for kernel in self.chosen) or (is_automatic and backward):
+            return  # as for a call that has no alternative
         name = STOCK
-        if alternative is not None and alternative.is_automatic:
-            if backward:
-                return  # as the derived backward of a call that has no alternative
-        elif alternative is not None and (backward or alternative.forward):
+        if alternative is not None and not is_automatic and (backward or alternative.forward):
             name = alternative.name
-        name = f"{name}, backward" if backward else name
-        taken = self.statistics.decompositions
-        taken[name] = taken.get(name, 0) + 1
+        self.statistics.decompositions[f"{name}, backward" if backward else name] += 1
 
 
 def _owner(key: Sequence[Hashable]) -> type | None:

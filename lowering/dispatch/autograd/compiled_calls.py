@@ -26,7 +26,7 @@ from torch.library import Library
 
 from lowering.dispatch.autograd.computation import Computation
 from lowering.dispatch.autograd.step import AutogradCall
-from lowering.dispatch.differentiable import Gradients, meta_tensor
+from lowering.dispatch.definition import Gradients, meta_tensor
 from lowering.frontends.protocols import Dispatching, Override
 
 _library = Library("composites", "FRAGMENT")

@@ -24,8 +24,7 @@ from lowering.dispatch.decomposition import (
     lower_function,
     require_tensors,
 )
-from lowering.dispatch.definition import ActiveEntry, Operands
-from lowering.dispatch.differentiable import TensorMeta
+from lowering.dispatch.definition import ActiveEntry, Operands, TensorMeta
 from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Frontend, Seed
 

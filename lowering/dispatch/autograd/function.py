@@ -19,12 +19,10 @@ from composites import torch_internals
 from lowering.dispatch.autograd.compiled_calls import CompiledCall, CompiledCalls
 from lowering.dispatch.autograd.computation import Computation, can_differentiate, lower_forward
 from lowering.dispatch.autograd.step import AutogradCall
-from lowering.dispatch.call import CallSpec
+from lowering.dispatch.call import CallSpec, ungrouped
 from lowering.dispatch.computations import computed
-from lowering.dispatch.definition import ActiveEntry, Operands
-from lowering.dispatch.differentiable import PLAIN
+from lowering.dispatch.definition import PLAIN, ActiveEntry, Operands
 from lowering.dispatch.keys import UNKNOWN
-from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.reads import Key, refusal
 from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Kernel, Seed

@@ -32,8 +32,14 @@ from lowering.dispatch.decomposition import (
     lower_composite,
     lower_function,
 )
-from lowering.dispatch.definition import ActiveEntry, Operands
-from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta, meta_tensor
+from lowering.dispatch.definition import (
+    PLAIN,
+    ActiveEntry,
+    Gradients,
+    Operands,
+    TensorMeta,
+    meta_tensor,
+)
 from lowering.dispatch.reads import Key
 from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import EmittedComposite, Seed, TracedFunction
