@@ -61,12 +61,10 @@ class EntryLowering:
             return spec.kept().bound(self.otherwise)
         make = partial(self._new_computation, spec)
         computation = computed(computations, key, lowering, make)
-        if not isinstance(computation, Fallback):
-            kernel = self._inserting(computation, spec)
-        else:
+        if isinstance(computation, Fallback):
             kernel = self._falling_back(computation, spec)
-            if key not in computations:  # the next call is tried again
-                return kernel
+        else:
+            kernel = self._inserting(computation, spec)
         remember(self.kernels, key, kernel)
         return kernel
 

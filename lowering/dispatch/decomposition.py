@@ -2,7 +2,6 @@
 function."""
 
 import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,6 @@ import torch
 
 from composites.attribute_types import UnsupportedValueError, VaryingValueError
 from composites.errors import (
-    CompositesWarning,
     InvalidCallError,
     LoweringError,
     UnsupportedCallError,
@@ -23,7 +21,6 @@ from composites.registry.model import Composite
 from composites.user_code import described
 from lowering import interrupts
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.computations import TRANSIENT, NotNowError
 from lowering.dispatch.definition import ActiveEntry, Operands
 from lowering.dispatch.guarded_self import UnlistedReadError
 from lowering.dispatch.statistics import Fallback
@@ -145,7 +142,6 @@ def lower_composite(
     Raises:
         LoweringError: the entry's own decomposition failed.
         InvalidCallError: the entry's own decomposition rejects the call.
-        NotNowError: the call falls back, but the next call may not.
     """
     frontend, statistics = definition.frontend, definition.statistics
     present: list[TensorType] = []
@@ -172,17 +168,7 @@ def lower_composite(
         reason = str(error) if declined else f"the stock lowering failed: {first_line}"
         if name != entry.composite_name:
             reason = f"its backward: {reason}"
-        fallback = statistics.fallback(reason, operands, is_platform_specific=not declined)
-        if isinstance(error, TRANSIENT):
-            types = ", ".join(map(str, present))
-            warnings.warn(
-                f"{entry.qualified} takes the stock lowering for this call of {types}:"
-                f" {type(error).__name__}: {error}; the next call tries again",
-                CompositesWarning,
-                stacklevel=2,
-            )
-            raise NotNowError(fallback) from error
-        return fallback
+        return statistics.fallback(reason, operands, is_platform_specific=not declined)
     if check is not None:
         check(entry, composite)
     lost = [type_ for type_ in composite.results if not frontend.tensors.keeps(type_)]

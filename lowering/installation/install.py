@@ -546,8 +546,4 @@ def _in_inference_mode(kernel: Kernel, stock: Kernel) -> Kernel:
 
 
 _function_hook = cache(loader.load_function_hook)
-
-
-@cache
-def _vendor_hooks(registry: Registry) -> ModuleType:
-    return loader.load_hooks(registry)
+_vendor_hooks = cache(loader.load_hooks)
