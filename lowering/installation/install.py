@@ -23,7 +23,6 @@ from composites.errors import (
     AllowlistError,
     CompositesError,
     DeclinedError,
-    DecompositionError,
     LoweringError,
     UnsupportedCallError,
     UnusableFunctionError,
@@ -31,7 +30,6 @@ from composites.errors import (
 from composites.functions import find_function, import_module
 from composites.in_place import InPlace, copy_each
 from composites.registry import model
-from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
 from composites.registry.operators import Operator, find_in_place, find_operator
@@ -90,18 +88,6 @@ def import_functions(entries: Sequence[Composite]) -> None:
     for module in dict.fromkeys(target.partition(":")[0] for target in targets):
         with suppress(UnusableFunctionError):
             import_module(module)
-
-
-def import_alternative(alternative: model.Kernel, entry: Composite) -> None:
-    """Import the functions of an alternative that was chosen, and check that they fit.
-
-    Raises:
-        DecompositionError: a function cannot be used.
-    """
-    try:
-        check_functions(alternative, entry)
-    except UnusableFunctionError as error:
-        raise DecompositionError(str(error)) from error
 
 
 def registries_by_identity(catalog: Catalog) -> dict[str, Registry]:
