@@ -291,7 +291,4 @@ def _replacement(
     called = CompositeFunction(definition, current.compiled_calls, unclaimed)
     counted.caches |= {"forward": called.forward, "derived backward": definition.derived}
     hook = MethodType(load_function_hook(entry, function, target, registry), called)
-    owns = current.frontend.tensors.owns
-    return Replacement(
-        hook, traced_function(entry, function, target, hook, function, owns, counted, reads)
-    )
+    return Replacement(hook, traced_function(definition, function, target, hook, function, reads))

@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from composites import torch_internals
-from composites.registry.model import Composite
 from lowering.codegen import loader, source
+from lowering.dispatch.definition import ActiveEntry
 from lowering.dispatch.keys import VALUES
 from lowering.dispatch.reads import Reads
-from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.protocols import Kernel
 
 _SEQUENCES = (list, tuple)  # Dynamo does not support `list | tuple`
@@ -45,27 +44,26 @@ class Replacement:
 
 
 def traced_function(
-    entry: Composite,
+    definition: ActiveEntry,
     function: Kernel,
     target: str,
     hook: Kernel,
     otherwise: Kernel,
-    owns: Callable[[Tensor], bool],
-    statistics: EntryStatistics,
     reads: Reads,
 ) -> Kernel:
     """The function that Dynamo traces in place of a function that an entry catches.
 
     Args:
+        definition: the entry, whose statistics count the calls that are not a node.
         function: the caught function, whose meaning the composite has; `target` is its name.
         hook: takes a call as a composite, or calls the function. It becomes a node.
         otherwise: takes the calls that are not a node, such as calls without tensors of the
             backend.
-        owns: returns True for a tensor of the backend. Dynamo traces this function too.
-        statistics: counts the calls that are not a node, when Dynamo traces them.
         reads: the values that the function reads from outside. After a change, Dynamo traces the
             call again.
     """
+    entry, statistics = definition.entry, definition.statistics
+    owns = definition.frontend.tensors.owns  # Dynamo traces this function too
     matches = loader.load_condition(entry, function, target)
     differentiable = entry.backward is not None
 

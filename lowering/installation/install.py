@@ -280,9 +280,8 @@ class Installer:
                 composite = self._composite(form, original, called)
                 taken = MethodType(hook, composite)
                 node = MethodType(hook, replace(composite, otherwise=original))
-                owns, statistics = self.frontend.tensors.owns, self.statistics.for_entry(entry)
                 traced_taken = traced_function(
-                    entry, original, target, node, traced, owns, statistics, reads
+                    composite.definition, original, target, node, traced, reads
                 )
             if guard is not None:
                 taken, traced_taken = guard(taken), guard(traced_taken)
@@ -348,23 +347,15 @@ class Installer:
         if entry.decomposition.kind == "jax":  # Dynamo cannot trace a JAX function
             return _decline
         meaning = find_function(target)
-        hook = self.as_function(entry, meaning)
-        owns = self.frontend.tensors.owns
-        node = traced_function(
-            entry,
-            meaning,
-            target,
-            hook,
-            _decline,
-            owns,
-            self.statistics.for_entry(entry),
-            Reads(meaning, functions_only=True),
-        )
+        hook: Any = self.as_function(entry, meaning)
+        reads = Reads(meaning, functions_only=True)
+        node = traced_function(hook.__self__.definition, meaning, target, hook, _decline, reads)
         return _writing(partial(find_function(entry.adapt), node), copy_each)
 
     def as_function(self, entry: Composite, otherwise: Kernel | None = None) -> Kernel:
-        """The composite as a function with its decomposition's signature. Calls that the entry does
-        not claim go to `otherwise`; by default, they raise a DeclinedError."""
+        """The composite as a function with its decomposition's signature: a hook, bound to a
+        `CompositeFunction`. Calls that the entry does not claim go to `otherwise`; by default, they
+        raise a DeclinedError."""
         target = entry.decomposition.target
         assert target is not None
         hook = self._hooks(entry).FUNCTION_HOOKS[self._key(entry)]
