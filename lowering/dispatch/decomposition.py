@@ -81,6 +81,7 @@ def lower_function(
         UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
         InvalidCallError: the entry's own function rejects the call.
     """
+    where, target = f"{entry.location}: {entry.qualified}", entry.decomposition.target
     try:
         if entry.decomposition.kind == "jax":
             types = [None if t is None else frontend.tensors.tensor_type(t) for t in operands]
@@ -96,16 +97,19 @@ def lower_function(
     except (UnsupportedCallError, InvalidCallError, LoweringError):
         raise
     except UnlistedReadError as error:
-        raise LoweringError(f"{entry.location}: {entry.qualified} {error}") from error
+        raise LoweringError(f"{where} {error}") from error
     except WrittenOperandError as error:
-        subject = entry.decomposition.target or "function"
-        raise LoweringError(f"{entry.location}: {entry.qualified}: {subject} {error}") from error
+        raise LoweringError(f"{where}: {target or 'function'} {error}") from error
     except GraphRunError as error:
-        raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
+        raise LoweringError(f"{where}: {error}") from error
     except (Exception, SystemExit) as error:
-        if entry.decomposition.target is None:
+        if target is None:
             raise
-        raise _failed(entry, frontend, operands, error) from error
+        types = [None if t is None else frontend.tensors.tensor_type(t) for t in operands]
+        raise LoweringError(
+            f"{where}: decomposition {target} failed for {', '.join(map(str, types))}:"
+            f" {described(error)}"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +194,3 @@ def require_tensors(results: Sequence[Any]) -> None:
         if not isinstance(result, torch.Tensor):
             kind = "None" if result is None else type(result).__name__
             raise TypeError(f"it returns {kind}; return a tensor, or a tuple of tensors")
-
-
-def _failed(
-    entry: Composite, frontend: Frontend, operands: Sequence[Any], error: BaseException
-) -> LoweringError:
-    types = ["None" if t is None else str(frontend.tensors.tensor_type(t)) for t in operands]
-    return LoweringError(
-        f"{entry.location}: {entry.qualified}: decomposition {entry.decomposition.target} failed"
-        f" for {', '.join(types)}: {described(error)}"
-    )

@@ -102,7 +102,7 @@ class CompiledCalls:
         return list(self._calls[call].forward(operands))
 
     def _results_without_data(self, operands: Any, composite: str, call: int) -> list[Tensor]:
-        return list(map(meta_tensor, self._calls[call].result_types))
+        return list(map(meta_tensor, self._calls[call].computation.types))
 
     def _backward(
         self,

@@ -24,8 +24,8 @@ from lowering.dispatch.decomposition import (
     lower_function,
     require_tensors,
 )
-from lowering.dispatch.definition import ActiveEntry, Operands, TensorMeta
-from lowering.dispatch.statistics import Fallback
+from lowering.dispatch.definition import ActiveEntry, Operands, TensorMeta, meta_tensor
+from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.frontends.protocols import Frontend, Seed
 
 
@@ -161,7 +161,7 @@ def _with_alternative(
     definition.statistics.lowered -= 1  # two computations were made for one call
     types = _metas(lowered, frontend)
     if types != stock.types:
-        actual, due = _written(types), _written(stock.types)
+        actual, due = (written_operands(map(meta_tensor, t)) for t in (types, stock.types))
         if autocast is not None:  # JAX functions do not follow autocast
             return f"under autocast it gives {actual}, and not {due}"
         raise LoweringError(
@@ -173,10 +173,6 @@ def _with_alternative(
 
 def _metas(lowered: Insertable, frontend: Frontend) -> tuple[TensorMeta, ...]:
     return tuple(map(frontend.tensors.described, lowered.results))
-
-
-def _written(types: Sequence[TensorMeta]) -> str:
-    return ", ".join(f"{str(dtype).removeprefix('torch.')}{list(shape)}" for shape, dtype in types)
 
 
 def _lower_stock(

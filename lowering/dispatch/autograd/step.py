@@ -60,11 +60,6 @@ class AutogradCall:
     """Shape and dtype of each operand."""
     autocast: torch.dtype | None
 
-    @property
-    def result_types(self) -> Sequence[TensorMeta]:
-        """Shape and dtype of each tensor that `forward` returns."""
-        return self.computation.types
-
     def forward(self, operands: Operands) -> Sequence[torch.Tensor]:
         """The composite's results, followed by the additional saved tensors."""
         return self.computation.insert(self.definition, operands, self.seed)
