@@ -6,7 +6,7 @@ the same in every process.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -110,8 +110,9 @@ class _Locker:
         module = recorded_example(self.frontend, entry, self.catalog, example, leaves)
         return [
             _call(module, composite)
-            for composite in _outermost(module)
-            if (call := signature(composite)).name == contract.composite
+            for composite in find_composites(module.ir)
+            if "main" in str(composite.parent.attributes["sym_name"])  # in no decomposition
+            and (call := signature(composite)).name == contract.composite
             and call.version == contract.version
         ]
 
@@ -163,11 +164,6 @@ def _call(module: Module, composite: IrOperation) -> Call:
         results=call.results,
         decomposition=fingerprint(module, composite),
     )
-
-
-def _outermost(module: Module) -> Iterable[IrOperation]:
-    """The composites of the program itself, without the composites inside decompositions."""
-    return [c for c in find_composites(module.ir) if "main" in str(c.parent.attributes["sym_name"])]
 
 
 @dataclass(slots=True)

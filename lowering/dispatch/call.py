@@ -66,10 +66,9 @@ class CallForm:
     @cached_property
     def owners(self) -> Mapping[str, tuple[str, ...]]:
         """The objects from which the entry reads, and the attributes that it lists of them."""
-        named = (*self.entry.operands, *(a.argument or "" for a in self.entry.attributes))
-        split = [path.partition(".") for path in (*named, *dict(self.entry.when.values))]
+        split = [path.partition(".") for path in self.paths]
         return {
-            a.name: tuple(attribute for root, dot, attribute in split if dot and root == a.name)
+            a.name: tuple(attribute for root, _, attribute in split if root == a.name)
             for a in self.operator.arguments
             if is_owner(a, self.entry, self.paths)
         }

@@ -18,7 +18,6 @@ from lowering.dispatch.autograd.gradients import reached_inputs
 from lowering.dispatch.backward import further_values, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import (
-    Insertable,
     jax_function,
     lower_composite,
     lower_function,
@@ -26,7 +25,7 @@ from lowering.dispatch.decomposition import (
 )
 from lowering.dispatch.definition import ActiveEntry, Operands, TensorMeta, meta_tensor
 from lowering.dispatch.statistics import Fallback, written_operands
-from lowering.frontends.protocols import Frontend, Seed
+from lowering.frontends.protocols import Seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,7 @@ def _with_alternative(
     if isinstance(lowered, Fallback):
         return lowered.reason
     definition.statistics.lowered -= 1  # two computations were made for one call
-    types = _metas(lowered, frontend)
+    types = tuple(map(frontend.tensors.described, lowered.results))
     if types != stock.types:
         actual, due = (written_operands(map(meta_tensor, t)) for t in (types, stock.types))
         if autocast is not None:  # JAX functions do not follow autocast
@@ -169,10 +168,6 @@ def _with_alternative(
             f" {actual}, but the entry's decomposition gives {due}"
         )
     return replace(stock, handle=lowered.handle, alternative=alternative)
-
-
-def _metas(lowered: Insertable, frontend: Frontend) -> tuple[TensorMeta, ...]:
-    return tuple(map(frontend.tensors.described, lowered.results))
 
 
 def _lower_stock(
@@ -229,7 +224,7 @@ def _lower_stock(
     )
     if isinstance(lowered, Fallback):
         return lowered
-    types = _metas(lowered, frontend)
+    types = tuple(map(frontend.tensors.described, lowered.results))
     if traced:
         structure, same_as, differentiable, reached = traced[0]
     else:  # autograd does not see a JAX function
