@@ -18,6 +18,7 @@ from composites.allowlist import named_entries, resolve
 from composites.decompositions import Words, choose
 from composites.errors import AllowlistError, CompositesWarning, DecompositionError, listed
 from composites.registry import model
+from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import STOCK, Composite, for_target, without_target
 from composites.settings import ALLOWLIST, DECOMPOSITION, warn_of_late_allowlist
@@ -27,7 +28,7 @@ from lowering.dispatch.statistics import Statistics
 from lowering.frontends.chosen import import_package, is_installed, make_frontend
 from lowering.frontends.protocols import Frontend, Kernel, Override
 from lowering.installation import install
-from lowering.installation.install import Installation, import_alternative, import_functions
+from lowering.installation.install import Installation, import_functions
 from lowering.requests import Block, Names, Requests, RequestStack
 
 log = logging.getLogger("composites")
@@ -241,7 +242,7 @@ def _prepared(
         words = {entry.identity: chosen.get(entry.identity, STOCK) for entry in entries}
     for entry, alternatives in chosen_alternatives(entries, _words(entries, words)):
         for alternative in alternatives:
-            import_alternative(alternative, entry)
+            check_functions(alternative, entry)
     return _names(entries), words
 
 

@@ -276,10 +276,10 @@ def _replacement(
 ) -> Replacement:
     from lowering.activation import backend, statistics
     from lowering.codegen.loader import load_function_hook
-    from lowering.dispatch.autograd.definition import ActiveEntry
     from lowering.dispatch.autograd.function import CompositeFunction
     from lowering.dispatch.call import CallForm
     from lowering.dispatch.compiled_functions import Replacement, traced_function
+    from lowering.dispatch.definition import ActiveEntry
     from lowering.dispatch.reads import Reads
 
     target, current = entry.functions[0], backend()
@@ -291,7 +291,4 @@ def _replacement(
     called = CompositeFunction(definition, current.compiled_calls, unclaimed)
     counted.caches |= {"forward": called.forward, "derived backward": definition.derived}
     hook = MethodType(load_function_hook(entry, function, target, registry), called)
-    owns = current.frontend.tensors.owns
-    return Replacement(
-        hook, traced_function(entry, function, target, hook, function, owns, counted, reads)
-    )
+    return Replacement(hook, traced_function(definition, function, target, hook, function, reads))

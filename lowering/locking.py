@@ -6,7 +6,7 @@ the same in every process.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,7 +22,7 @@ from composites.registry.contracts import backward_contract, contracts, forward_
 from composites.registry.model import Composite, Registry
 from composites.torch_internals import pytree
 from lowering import activation
-from lowering.frontends.protocols import Frontend, Recording
+from lowering.frontends.protocols import Frontend
 from lowering.sample_calls import (
     ExampleCall,
     NoCalls,
@@ -109,8 +109,9 @@ class _Locker:
         module = recorded_example(self.frontend, entry, self.catalog, example, leaves)
         return [
             _call(module, composite)
-            for composite in _outermost(module)
-            if (call := signature(composite)).name == contract.composite
+            for composite in find_composites(module.ir)
+            if "main" in str(composite.parent.attributes["sym_name"])  # in no decomposition
+            and (call := signature(composite)).name == contract.composite
             and call.version == contract.version
         ]
 
@@ -164,11 +165,6 @@ def _call(module: Module, composite: IrOperation) -> Call:
     )
 
 
-def _outermost(module: Module) -> Iterable[IrOperation]:
-    """The composites of the program itself, without the composites inside decompositions."""
-    return [c for c in find_composites(module.ir) if "main" in str(c.parent.attributes["sym_name"])]
-
-
 @dataclass(slots=True)
 class _Placeholders:
     """The placeholders of a call."""
@@ -214,7 +210,11 @@ def recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Mo
     If no tensor has a gradient, the module holds the call alone.
     """
     recording = frontend.recording
-    with _recording(recording, differentiable=leaves != 0):
+    with (
+        torch.inference_mode(False),
+        recording.recording(),
+        torch.set_grad_enabled(leaves != 0),
+    ):
         placeholders = _Placeholders(frontend, leaves)
         results = _tensors(example.run(placeholders))
         if leaves != 0:
@@ -225,16 +225,6 @@ def recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Mo
             results = _tensors(gradients) or results
         graph = recording.lower_graph([r.detach() for r in results], placeholders.inputs)
     return run_passes(graph.module, [rename_decompositions])
-
-
-@contextmanager
-def _recording(recording: Recording, differentiable: bool) -> Iterator[None]:
-    with (
-        torch.inference_mode(False),
-        recording.recording(),
-        torch.set_grad_enabled(differentiable),
-    ):
-        yield
 
 
 def _tensors(results: Any) -> list[torch.Tensor]:

@@ -23,6 +23,7 @@ from composites.errors import (
     UnusableFunctionError,
 )
 from composites.functions import find_function, import_module
+from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Kernel, Registry
 from composites.registry.operators import find_operator
@@ -31,7 +32,7 @@ from lowering.copies.codes import codes_in, find_spec, form
 from lowering.copies.original import original_function
 from lowering.copies.same import is_comparable
 from lowering.dispatch.statistics import EntryStatistics, Statistics
-from lowering.installation.install import import_alternative, misfit
+from lowering.installation.install import misfit
 from lowering.sample_calls import (
     ExampleCall,
     NoCalls,
@@ -225,7 +226,7 @@ def _unusable(files: Sequence[str | None], catalog: Catalog) -> Iterator[Problem
         if alternative.location.file not in files:
             continue
         try:
-            import_alternative(alternative, entry)
+            check_functions(alternative, entry)
         except DecompositionError as error:
             prefix = f"{alternative.location}: {entry.qualified}: "
             text = f"kernels: {str(error).removeprefix(prefix)}"

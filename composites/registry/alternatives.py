@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from composites.contracts.model import OUTPUT_MASK
-from composites.errors import UnusableFunctionError, did_you_mean
+from composites.errors import DecompositionError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
 from composites.registry.model import AUTOMATIC, GOALS, Composite, Decomposition, Kernel
 from composites.registry.signatures import callee_of, check_signature
@@ -100,7 +100,7 @@ def check_functions(alternative: Kernel, entry: Composite) -> None:
     """Import the functions of an alternative, and check that they fit the entry.
 
     Raises:
-        UnusableFunctionError: a function does not exist, or takes other arguments.
+        DecompositionError: a function does not exist, or takes other arguments.
     """
     where = f"{alternative.location}: {entry.qualified}: {alternative.name}"
     try:
@@ -113,7 +113,7 @@ def check_functions(alternative: Kernel, entry: Composite) -> None:
         if alternative.backward is not None:
             _check_backward(alternative.backward, entry)
     except UnusableFunctionError as error:
-        raise UnusableFunctionError(f"{where}: {error}") from error
+        raise DecompositionError(f"{where}: {error}") from error
 
 
 def _check_backward(backward: Decomposition, entry: Composite) -> None:

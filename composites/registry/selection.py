@@ -1,6 +1,6 @@
 """Select the kernel that takes a call, and record why the other kernels do not.
 
-Calls have three sources: PyTorch's dispatcher (`lowering.dispatch.alternatives`), composites in
+Calls have three sources: PyTorch's dispatcher (`lowering.dispatch.definition`), composites in
 StableHLO for which kernels of a platform are tried (`lowering.export.listed_kernels`), and
 composites in StableHLO for which decompositions to choose are tried
 (`lowering.export.listed_alternatives`). Each source describes a call as a `DescribedCall` for the

@@ -4,13 +4,11 @@
 all conditions of an entry in one function.
 """
 
-import ast
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
 from composites.element_types import PYTORCH_NAMES
-from composites.python_syntax import parse_expression
 from composites.registry.conditions import compile_condition
 from composites.registry.model import Composite
 from composites.registry.operand_lists import has_segment_sizes, is_list, is_optional
@@ -70,34 +68,12 @@ def _for_each_tensor(operand: str, operator: Operator, term: str) -> str:
 
 
 def condition_source(entry: Composite, function: Callable[..., Any], target: str) -> str:
-    """The source of `matches(…)`: an entry's conditions on a call of `function`, for Dynamo.
-
-    Dynamo raises its own error if an index is out of range or the operand of `len` is None. The
-    source therefore calls `_item` and `_length`, whose errors Dynamo treats as errors of the
-    program. Dynamo then leaves the call to the hook, which reports the condition.
-    """
+    """The source of `matches(…)`: an entry's conditions on a call of `function`, for Dynamo."""
     operator = describe_function(function, target)
     parameters = ", ".join(written_parameters(operator))
     terms = [f"({expression})" for expression in condition_expressions(entry, operator)]
-    expression = ast.unparse(_GuardedReads().visit(parse_expression(" and ".join(terms) or "True")))
+    expression = " and ".join(terms) or "True"
     return (
         "from __future__ import annotations\n\n"
         f"def matches({parameters}) -> bool:\n    return {expression}\n"
     )
-
-
-class _GuardedReads(ast.NodeTransformer):
-    """Replace `values[i]` by `_item(values, i)`, and `len(values)` by `_length(values)`."""
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        self.generic_visit(node)
-        if isinstance(node.slice, ast.Slice):
-            return node
-        name = ast.Name("_item", ast.Load())
-        return ast.copy_location(ast.Call(name, [node.value, node.slice], []), node)
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id == "len":
-            node.func = ast.copy_location(ast.Name("_length", ast.Load()), node.func)
-        return node

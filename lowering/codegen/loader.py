@@ -60,26 +60,9 @@ def load_condition(
         text = condition_source(entry, function, target)
     _remember_lines(name, text)
     # The namespace has no `__name__`, because Dynamo would import a module of that name.
-    namespace: dict[str, Any] = {
-        "torch": torch,
-        "_all": all,
-        "_item": _item,
-        "_length": _length,
-    }
+    namespace: dict[str, Any] = {"torch": torch, "_all": all}
     exec(compile(text, name, "exec"), namespace)
     return namespace["matches"]  # type: ignore[no-any-return]
-
-
-def _item(values: Any, index: int) -> Any:
-    if values is None or not -len(values) <= index < len(values):
-        raise IndexError("index out of range")
-    return values[index]
-
-
-def _length(values: Any) -> int:
-    if values is None:
-        raise TypeError("None has no length")
-    return len(values)
 
 
 @contextmanager

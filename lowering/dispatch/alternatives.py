@@ -1,90 +1,30 @@
-"""Alternatives to an entry's decomposition: the choice for a call, and its computation.
+"""Alternatives to an entry's decomposition: the computation of an alternative for a call.
 
 This code does not run for a call whose computation is in the cache.
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from composites import torch_internals
 from composites.contracts.model import OUTPUT_MASK
-from composites.errors import LoweringError, UnsupportedCallError
+from composites.errors import LoweringError
 from composites.functions import find_function
 from composites.registry.alternatives import backward_parameters
-from composites.registry.model import STOCK, Composite, Decomposition, Kernel
-from composites.registry.selection import Selection
+from composites.registry.model import Composite, Decomposition, Kernel
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.decomposition import keeps_stock_bits, lower_function, require_tensors
-from lowering.dispatch.statistics import EntryStatistics, written_operands
-from lowering.frontends.protocols import Frontend, TracedFunction
-
-log = logging.getLogger("composites")
-
-
-@dataclass(frozen=True, slots=True)
-class Alternatives:
-    """The alternatives of one entry that were chosen."""
-
-    entry: Composite
-    chosen: tuple[Kernel, ...]
-    statistics: EntryStatistics
-
-    def candidates(self, spec: CallSpec, *, shared: bool) -> Selection[Kernel]:
-        """The chosen kernels whose conditions hold for a call, in their order.
-
-        Args:
-            shared: True if several devices share the graph.
-
-        Raises:
-            LoweringError: during iteration; a condition cannot be evaluated for the call.
-        """
-        chosen = [kernel for kernel in self.chosen if shared or not kernel.is_for_shared]
-        described = spec.described() if chosen else None
-
-        def refusal(kernel: Kernel) -> str | None:
-            assert described is not None
-            owner = f"{kernel.location}: {self.entry.qualified}: {kernel.name}"
-            try:
-                with torch_internals.for_all_sizes():
-                    return described.unmet(kernel.when, owner)
-            except UnsupportedCallError as error:
-                return f"{owner}: {error}"
-
-        def declined(kernel: Kernel, reason: str) -> None:
-            self.decline(kernel, reason, spec.operands)
-
-        return Selection(iter(chosen), refusal, declined)
-
-    def decline(self, alternative: Kernel, reason: str, operands: Sequence[Any]) -> None:
-        """Record that a call uses another decomposition, and the reason."""
-        if alternative.is_automatic:
-            return  # nobody chose it
-        if self.statistics.decline(alternative.name, reason):
-            log.info(
-                "%s=%s does not take %s: %s",
-                self.entry.qualified, alternative.name, written_operands(operands), reason,
-            )  # fmt: skip
-
-    def take(self, alternative: Kernel | None, *, backward: bool = False) -> None:
-        """Note which decomposition a computation has."""
-        if all(kernel.is_automatic for kernel in self.chosen):
-            return
-        name = STOCK
-        if alternative is not None and alternative.is_automatic:
-            if backward:
-                return  # as the derived backward of a call that has no alternative
-        elif alternative is not None and (backward or alternative.forward):
-            name = alternative.name
-        name = f"{name}, backward" if backward else name
-        taken = self.statistics.decompositions
-        taken[name] = taken.get(name, 0) + 1
-
-
-# ---- the computation of an alternative ----
+from lowering.dispatch.decomposition import (
+    Insertable,
+    keeps_stock_bits,
+    lower_composite,
+    lower_function,
+    require_tensors,
+)
+from lowering.dispatch.definition import ActiveEntry, Operands
+from lowering.dispatch.statistics import Fallback
+from lowering.frontends.protocols import EmittedComposite, TracedFunction
 
 
 def as_entry(entry: Composite, alternative: Kernel, decomposition: Decomposition) -> Composite:
@@ -99,13 +39,8 @@ def as_entry(entry: Composite, alternative: Kernel, decomposition: Decomposition
     )
 
 
-def has_stock_bits(entry: Composite, alternative: Kernel) -> bool:
-    """Return whether an alternative must be bitwise identical to stock."""
-    return alternative.keeps_bits and keeps_stock_bits(entry)
-
-
 def bind_forward(
-    entry: Composite, decomposition: Decomposition, spec: CallSpec, *, saved: bool
+    decomposition: Decomposition, spec: CallSpec, *, saved: bool
 ) -> Callable[..., list[Any]]:
     """An alternative's decomposition as a function of the operands.
 
@@ -113,7 +48,7 @@ def bind_forward(
         saved: True if the function also returns the further results of `saves`.
     """
     assert decomposition.target is not None
-    function = find_function(decomposition.target)
+    function, entry = find_function(decomposition.target), spec.form.entry
     count = len(entry.saved)
 
     def forward(*operands: Any) -> list[Any]:
@@ -129,26 +64,28 @@ def bind_forward(
 
 
 def lower_alternative(
-    changed: Composite,
-    frontend: Frontend,
+    definition: ActiveEntry,
+    alternative: Kernel,
+    decomposition: Decomposition,
     function: Callable[..., Sequence[Any]],
-    operands: Sequence[Any],
-    autocast: Any = None,
+    name: str,
+    operands: Operands,
+    attributes: Callable[[], Mapping[str, str | None]],
     *,
-    as_stock: bool,
-) -> TracedFunction:
-    """Trace a function of the operands that runs an alternative.
+    autocast: Any = None,
+    check: Callable[[Composite, EmittedComposite], None] | None = None,
+) -> Insertable | Fallback:
+    """The composite for a call with an alternative; see `lower_composite`.
 
     Args:
-        changed: the entry with the alternative; see `as_entry`.
-        as_stock: see `has_stock_bits`.
+        decomposition: that of the alternative's forward or backward.
+        function: a function of the operands that runs it.
 
     Raises:
         LoweringError: the alternative failed, or draws random numbers.
-        UnsupportedCallError: the alternative leaves the call to another decomposition.
     """
-    if changed.decomposition.kind == "jax":
-        return lower_function(changed, frontend, function, operands)
+    entry, frontend = as_entry(definition.entry, alternative, decomposition), definition.frontend
+    as_stock = alternative.keeps_bits and keeps_stock_bits(definition.entry)
 
     def run_on_tensors(*tensors: Any) -> Any:
         with torch.no_grad():
@@ -156,15 +93,19 @@ def lower_alternative(
         require_tensors(results)
         return [result.detach() for result in results]
 
-    lowered = lower_function(
-        changed, frontend, run_on_tensors, operands, autocast=autocast, as_stock=as_stock
-    )
-    if lowered.draws:
-        raise LoweringError(
-            f"{changed.location}: {changed.qualified}: {changed.decomposition} draws other random"
-            " numbers than the stock decomposition; exclude such calls in its `when`"
+    def decompose() -> TracedFunction:
+        run = function if decomposition.kind == "jax" else run_on_tensors
+        lowered = lower_function(
+            entry, frontend, run, operands, autocast=autocast, as_stock=as_stock
         )
-    return lowered
+        if lowered.draws:
+            raise LoweringError(
+                f"{entry.location}: {entry.qualified}: {decomposition} draws other random numbers"
+                " than the stock decomposition; exclude such calls in its `when`"
+            )
+        return lowered
+
+    return lower_composite(definition, entry, name, operands, attributes, decompose, check)
 
 
 def bind_backward(

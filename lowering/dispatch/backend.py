@@ -5,75 +5,49 @@ key are lowered. The result is a kernel for all calls with this key, so the hot 
 dictionary lookup and one insertion into the graph.
 """
 
-import logging
-import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
 
-from composites.attribute_types import UnsupportedValueError, VaryingValueError
-from composites.errors import (
-    CompositesWarning,
-    InvalidCallError,
-    LoweringError,
-    UnsupportedCallError,
-    VaryingAttributeError,
-)
+from composites.errors import LoweringError, UnsupportedCallError
 from composites.functions import find_function
-from composites.intermediates import handled
-from composites.registry import model
 from composites.registry.model import Composite
 from composites.registry.operators import overload
-from lowering.dispatch.alternatives import (
-    Alternatives,
-    as_entry,
-    bind_forward,
-    has_stock_bits,
-    lower_alternative,
+from lowering.dispatch.alternatives import bind_forward, lower_alternative
+from lowering.dispatch.call import CallForm, CallSpec, ungrouped
+from lowering.dispatch.computations import computed, remember
+from lowering.dispatch.decomposition import (
+    Insertable,
+    lower_composite,
+    lower_function,
+    require_tensors,
 )
-from lowering.dispatch.call import CallForm, CallSpec
-from lowering.dispatch.computations import TRANSIENT, NotNowError, computed, remember
-from lowering.dispatch.decomposition import lower_function, require_tensors
-from lowering.dispatch.operand_lists import ungrouped
-from lowering.dispatch.statistics import EntryStatistics, Fallback
+from lowering.dispatch.definition import ActiveEntry
+from lowering.dispatch.statistics import Fallback
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import EmittedComposite, Frontend, Kernel, TracedFunction
-from lowering.frontends.thread_flag import ThreadFlag
-
-log = logging.getLogger("composites")
 
 
 @dataclass(slots=True)
 class EntryLowering:
-    """The computations of one entry, for one set of active entries."""
+    """One entry that is caught at the backend, for one set of active entries."""
 
-    form: CallForm
-    frontend: Frontend
-    stock: Kernel
-    """The stock kernel, at the dispatch key where the operator is caught."""
+    definition: ActiveEntry
     otherwise: Kernel
     """Takes the calls that the entry does not claim."""
     computations: dict[Hashable, Any]
     """Computations, or Fallbacks, by the key of a call. Other lowerings of the entry may have made
     them."""
-    statistics: EntryStatistics
-    chosen: tuple[model.Kernel, ...] = ()
-    """The alternatives that may take calls."""
     kernels: dict[Hashable, Kernel] = field(default_factory=dict)
     """By a call's key: functions of its tensors that insert the computation into the graph or fall
     back. Operands come first, in the composite's order."""
-    _lowering: ThreadFlag = field(default_factory=ThreadFlag)
 
     @property
-    def entry(self) -> Composite:
-        return self.form.entry
-
-    @property
-    def alternatives(self) -> Alternatives:
-        return Alternatives(self.entry, self.chosen, self.statistics)
+    def form(self) -> CallForm:
+        return self.definition.form
 
     def lower(self, spec: CallSpec) -> Kernel:
         """The kernel for calls with a new key; see `kernels`.
@@ -82,27 +56,23 @@ class EntryLowering:
             LoweringError: the entry's own decomposition failed, or its results differ in type from
                 those of the operator.
         """
-        computations, key = self.computations, spec.key
-        if self._lowering.active and key not in computations:
-            inside = Fallback(self.entry.qualified, "", "", is_missed=False)
-            return self._falling_back(inside, spec)
+        computations, key, lowering = self.computations, spec.key, self.definition.lowering
+        if lowering.active and key not in computations:  # inside the entry's own decomposition
+            return spec.kept().bound(self.otherwise)
         make = partial(self._new_computation, spec)
-        computation = computed(computations, key, self._lowering, make)
-        if not isinstance(computation, Fallback):
-            kernel = self._inserting(computation, spec)
-        else:
+        computation = computed(computations, key, lowering, make)
+        if isinstance(computation, Fallback):
             kernel = self._falling_back(computation, spec)
-            if key not in computations:  # the next call is tried again
-                return kernel
+        else:
+            kernel = self._inserting(computation, spec)
         remember(self.kernels, key, kernel)
         return kernel
 
     def _inserting(self, computation: Any, spec: CallSpec) -> Kernel:
         """A kernel that inserts a computation, and returns results as the operator does."""
-        entry, operator, graph = self.entry, self.form.operator, self.frontend.graph
-        statistics, otherwise, kept = self.statistics, self.otherwise, spec.kept()
-        # torch requires the form `namespace::name`; the name may contain dots.
-        symbol = f"{entry.namespace}::{entry.composite}"
+        definition, otherwise, kept = self.definition, self.otherwise, spec.kept()
+        entry, operator, symbol = definition.entry, definition.form.operator, definition.symbol
+        statistics, graph = definition.statistics, definition.frontend.graph
         is_one = len(entry.exposed(operator.results)) == 1 and not operator.returns_list
         insert = graph.insert if is_one else graph.insert_several
         is_plain = len(spec.operands) == len(operator.tensors) and all(
@@ -127,7 +97,7 @@ class EntryLowering:
 
     def _falling_back(self, fallback: Fallback, spec: CallSpec) -> Kernel:
         """A kernel that counts a call of the program and leaves it to `otherwise`."""
-        graph, otherwise = self.frontend.graph, spec.kept().bound(self.otherwise)
+        graph, otherwise = self.definition.frontend.graph, spec.kept().bound(self.otherwise)
 
         def fall_back(*tensors: Any) -> Any:
             # The stock lowering of a call that another entry claims calls operators itself.
@@ -140,58 +110,49 @@ class EntryLowering:
     def _new_computation(self, spec: CallSpec) -> Any:
         """The composite of a call, or a Fallback."""
         spec = spec.flat()
+        definition, entry, operands = self.definition, self.definition.entry, spec.operands
         unmet = spec.unmet()
         if unmet is not None:
-            return self.statistics.fallback(unmet, spec.operands)
-        candidates = self.alternatives.candidates(spec, shared=self.frontend.graph.is_shared)
+            return definition.statistics.fallback(unmet, operands)
+        check, attributes = partial(self._check, spec), spec.attributes
+        candidates = definition.candidates(spec)
         for alternative in candidates:
-            if alternative.forward is None:
+            forward = alternative.forward
+            if forward is None:
                 continue
-            lowered = self._lowered(spec, alternative)
+            function, name = bind_forward(forward, spec, saved=False), entry.composite_name
+            lowered = lower_alternative(
+                definition, alternative, forward, function, name, operands, attributes, check=check
+            )
             if isinstance(lowered, Insertable):
-                self.alternatives.take(alternative)
+                definition.take(alternative)
                 return lowered.handle
             candidates.decline(lowered.reason)
-        lowered = self._lowered(spec, None)
+        lowered = lower_composite(
+            definition,
+            entry,
+            entry.composite_name,
+            operands,
+            attributes,
+            partial(self._decomposed, spec),
+            None if entry.decomposition.kind == "native" else check,
+        )
         if isinstance(lowered, Fallback):
             return lowered
-        self.alternatives.take(None)
+        definition.take(None)
         if lowered.draws:  # a kernel at the backend has no random state to pass on
-            return self.statistics.fallback(
+            return definition.statistics.fallback(
                 "its decomposition draws random numbers, which an entry can only do with"
                 " `backward: derive`",
-                spec.operands,
+                operands,
             )
         return lowered.handle
 
-    def _lowered(self, spec: CallSpec, alternative: model.Kernel | None) -> "Insertable | Fallback":
-        """The composite with an alternative, or with the entry's own decomposition."""
-        entry, frontend = self.entry, self.frontend
-        decompose = partial(self._decomposed, spec)
-        if alternative is not None:
-            as_stock = has_stock_bits(entry, alternative)
-            assert alternative.forward is not None
-            entry = as_entry(entry, alternative, alternative.forward)
-            function = bind_forward(entry, entry.decomposition, spec, saved=False)
-            decompose = partial(
-                lower_alternative, entry, frontend, function, spec.operands, as_stock=as_stock
-            )
-        return lower_composite(
-            entry,
-            self.statistics,
-            entry.composite_name,
-            frontend,
-            spec.operands,
-            spec.attributes,
-            decompose,
-            None if entry.decomposition.kind == "native" else partial(self._check, entry, spec),
-        )
-
     def _decomposed(self, spec: CallSpec) -> TracedFunction:
         """The entry's own decomposition of a call; see `lower_function`."""
-        entry, decomposition, operator = self.entry, self.entry.decomposition, self.form.operator
-        target = decomposition.target
-        function = self.stock if target is None else find_function(target)
+        definition, entry = self.definition, self.definition.entry
+        decomposition, target = entry.decomposition, entry.decomposition.target
+        function = definition.native if target is None else find_function(target)
 
         def results(*values: Any) -> Any:
             returned = spec.call(function, *values)
@@ -200,12 +161,13 @@ class EntryLowering:
             return entry.exposed(returned)
 
         # A stock kernel above PyTorch's decompositions dispatches again.
-        whole = target is not None or operator.implicit_autograd
-        return lower_function(entry, self.frontend, results, spec.operands, whole_dispatch=whole)
+        whole = target is not None or definition.form.operator.implicit_autograd
+        frontend, operands = definition.frontend, spec.operands
+        return lower_function(entry, frontend, results, operands, whole_dispatch=whole)
 
-    def _check(self, entry: Composite, spec: CallSpec, composite: EmittedComposite) -> None:
+    def _check(self, spec: CallSpec, entry: Composite, composite: EmittedComposite) -> None:
         """Check that a decomposition returns results of the operator's types."""
-        due = _meta_results(spec, self.frontend)
+        due = _meta_results(spec, self.definition.frontend)
         if due is None:
             return
         expected, actual = tuple(entry.exposed(due)), composite.results
@@ -218,89 +180,6 @@ class EntryLowering:
                 f" {entry.decomposition} gives {_written(actual)}, but"
                 f" {self.form.operator.qualified} gives {_written(expected)}"
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Insertable:
-    """A composite that is ready to be inserted."""
-
-    handle: Any
-    draws: int
-    """The number of advances of the random number generator, whose state is the last operand."""
-    results: tuple[TensorType, ...]
-    attributes: Mapping[str, str | None]
-    """MLIR text by name."""
-
-
-def lower_composite(
-    entry: Composite,
-    statistics: EntryStatistics,
-    name: str,
-    frontend: Frontend,
-    operands: Sequence[torch.Tensor | None],
-    attributes: Callable[[], Mapping[str, str | None]],
-    decompose: Callable[[], TracedFunction],
-    check: Callable[[EmittedComposite], None] | None = None,
-) -> Insertable | Fallback:
-    """The composite for a call, or the reason for its fallback to the stock lowering.
-
-    Args:
-        entry: the entry of the composite.
-        name: the composite's name in StableHLO.
-        operands: tensors in the composite's order; None for an absent operand.
-        attributes: returns the attributes as MLIR text.
-        decompose: returns the decomposition for these operands.
-        check: raises LoweringError if the composite is not correct.
-
-    Raises:
-        LoweringError: the entry's own decomposition failed.
-        InvalidCallError: the entry's own decomposition rejects the call.
-        NotNowError: the call falls back, but the next call may not.
-    """
-    present: list[TensorType] = []
-    try:
-        present.extend(frontend.tensors.tensor_type(t) for t in operands if t is not None)
-        written = attributes()
-        with handled(None):  # names inside a composite are not visible outside
-            decomposition = decompose()
-        composite = frontend.graph.composite(name, entry.version, written, present, decomposition)
-    except (LoweringError, InvalidCallError, KeyboardInterrupt):
-        raise
-    except VaryingValueError as error:
-        raise VaryingAttributeError(
-            f"dynamic_shapes: an attribute of {entry.qualified} depends on a size that varies; turn"
-            f" that composite off, as in ops=['all', '-{entry.name}'], or keep the dimension fixed"
-        ) from error
-    except Exception as error:
-        declined = isinstance(error, UnsupportedValueError | UnsupportedCallError)
-        if entry.decomposition.kind != "native" and not declined:
-            raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
-        # The stock lowering may fail on placeholders, because it falls back to the CPU or rejects
-        # an argument. On the real call, the stock kernel then runs or reports the error.
-        first_line = str(error).strip().partition("\n")[0] or type(error).__name__
-        reason = str(error) if declined else f"the stock lowering failed: {first_line}"
-        if name != entry.composite_name:
-            reason = f"its backward: {reason}"
-        fallback = statistics.fallback(reason, operands, is_platform_specific=not declined)
-        if isinstance(error, TRANSIENT):
-            types = ", ".join(map(str, present))
-            warnings.warn(
-                f"{entry.qualified} takes the stock lowering for this call of {types}:"
-                f" {type(error).__name__}: {error}; the next call tries again",
-                CompositesWarning,
-                stacklevel=2,
-            )
-            raise NotNowError(fallback) from error
-        return fallback
-    if check is not None:
-        check(composite)
-    lost = [type_ for type_ in composite.results if type_.element_type in frontend.lost_types]
-    if lost:
-        reason = f"torch_xla gives results of {lost[0]} another dtype"
-        return statistics.fallback(reason, operands, is_platform_specific=True)
-    log.debug("%s for %s", name, ", ".join(map(str, present)))
-    statistics.lowered += 1
-    return Insertable(composite.handle, decomposition.draws, composite.results, written)
 
 
 def _meta_results(spec: CallSpec, frontend: Frontend) -> tuple[TensorType | None, ...] | None:

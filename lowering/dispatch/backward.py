@@ -13,8 +13,7 @@ from composites.functions import find_function
 from composites.intermediates import Named, handled
 from composites.registry.model import Composite
 from lowering.codegen.paths import local
-from lowering.dispatch.call import CallSpec
-from lowering.dispatch.operand_lists import regrouped
+from lowering.dispatch.call import CallSpec, regrouped
 
 
 def result_name(number: int, separator: str = "_") -> str:
@@ -74,29 +73,6 @@ def _intermediate(entry: Composite, name: str, named: Sequence[Named]) -> Any:
     raise LoweringError(
         f"{entry.location}: {entry.qualified}: intermediates: {name!r} of {function}: {problem}"
     )
-
-
-def named_values(
-    spec: CallSpec,
-    operands: Sequence[Any],
-    results: Sequence[Any],
-    further: Sequence[Any],
-    grads: Sequence[Any],
-) -> dict[str, Any]:
-    """The values that an explicit backward can take, by the names of its parameters.
-
-    Args:
-        further: the forward's further results; empty if the forward was called without them.
-    """
-    entry = spec.form.entry
-    grouped = operands if spec.groups is None else regrouped(operands, spec.groups)
-    return {
-        **spec.arguments,
-        **{local(name): value for name, value in zip(entry.operands, grouped, strict=True)},
-        **{result_name(n): value for n, value in enumerate(results)},
-        **{name: value for (name, _), value in zip(entry.saved, further, strict=False)},
-        **{f"grad_output_{n}" if n else "grad_output": grad for n, grad in enumerate(grads)},
-    }
 
 
 def gradients_by_name(spec: CallSpec, returned: Any, backward: Composite) -> dict[str, Any]:
@@ -212,26 +188,24 @@ class BackwardSpec:
             gradients = framework.pull_gradients(run, inputs, self.needed, grads)
         return [gradient for gradient in gradients if gradient is not None]
 
-    def named(self, values: Sequence[Any]) -> dict[str, Any]:
-        """The backward's operands, and the call's arguments, by name."""
-        grads, saved = self.split(values)
-        return self.named_by_position(saved, grads)
-
-    def named_by_position(self, saved: Mapping[int, Any], grads: Sequence[Any]) -> dict[str, Any]:
-        """The values that an explicit backward can take, by name.
+    def named(self, saved: Mapping[int, Any], grads: Sequence[Any]) -> dict[str, Any]:
+        """The values that an explicit backward can take, by the names of its parameters.
 
         Args:
             saved: saved values by position; see `names_of_values`.
+            grads: for each result of the forward, its gradient; None for an absent gradient.
         """
-        count = len(self.types)
+        spec, entry, count = self.spec, self.spec.form.entry, len(self.types)
+        operands = [saved.get(n) for n in range(count)]
+        grouped = operands if spec.groups is None else regrouped(operands, spec.groups)
         first = count + len(self.present)
-        return named_values(
-            self.spec,
-            [saved.get(n) for n in range(count)],
-            [saved.get(n) for n in range(count, first)],
-            [saved.get(first + n) for n in range(len(self.spec.form.entry.saved))],
-            grads,
-        )
+        return {
+            **spec.arguments,
+            **{local(name): value for name, value in zip(entry.operands, grouped, strict=True)},
+            **{result_name(n): saved.get(count + n) for n in range(len(self.present))},
+            **{name: saved[n] for n, (name, _) in enumerate(entry.saved, first) if n in saved},
+            **{f"grad_output_{n}" if n else "grad_output": grad for n, grad in enumerate(grads)},
+        }
 
     def refuse_unsaved(self, is_read: Iterable[bool]) -> None:
         """Check that the gradients depend on the value of no operand that was not saved.

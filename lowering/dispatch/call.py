@@ -4,7 +4,7 @@ Hooks make a `CallSpec`, and every step of a lowering reads it: the conditions o
 attributes of its composite, and the decomposition, which is called with other tensors.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
@@ -21,7 +21,10 @@ from composites.registry.selection import DescribedCall
 from lowering.codegen.conditions import optional_in_order, tensors_left_out
 from lowering.codegen.paths import is_owner, read_paths
 from lowering.dispatch.guarded_self import guarded_self
-from lowering.dispatch.operand_lists import Groups, operand_names, regrouped, ungrouped
+
+Groups = tuple[tuple[type, int] | None, ...]
+"""For each operand of an entry: type and length of a list; None for a tensor or an absent operand.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +66,9 @@ class CallForm:
     @cached_property
     def owners(self) -> Mapping[str, tuple[str, ...]]:
         """The objects from which the entry reads, and the attributes that it lists of them."""
-        named = (*self.entry.operands, *(a.argument or "" for a in self.entry.attributes))
-        split = [path.partition(".") for path in (*named, *dict(self.entry.when.values))]
+        split = [path.partition(".") for path in self.paths]
         return {
-            a.name: tuple(attribute for root, dot, attribute in split if dot and root == a.name)
+            a.name: tuple(attribute for root, _, attribute in split if root == a.name)
             for a in self.operator.arguments
             if is_owner(a, self.entry, self.paths)
         }
@@ -254,3 +256,37 @@ def seen(value: Any) -> Any:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+# ---- lists of tensors among the operands ----
+
+
+def ungrouped(operands: Sequence[Any]) -> tuple[tuple[Any, ...], Groups]:
+    """The operands of the composite, and the lists among the arguments."""
+    flat: list[Any] = []
+    groups: list[tuple[type, int] | None] = []
+    for operand in operands:
+        if isinstance(operand, list | tuple):
+            flat.extend(operand)
+            groups.append((tuple if isinstance(operand, tuple) else list, len(operand)))
+        else:
+            flat.append(operand)
+            groups.append(None)
+    return tuple(flat), tuple(groups)
+
+
+def regrouped(values: Sequence[Any], groups: Groups) -> Iterator[Any]:
+    """Values of the entry's operands: those of the composite's operands, grouped into lists."""
+    rest = iter(values)
+    for group in groups:
+        if group is None:
+            yield next(rest)
+        else:
+            kind, length = group
+            yield kind([next(rest) for _ in range(length)])
+
+
+def operand_names(names: Sequence[str], groups: Groups) -> tuple[str, ...]:
+    """The name of the argument that each operand of the composite belongs to."""
+    counted = zip(names, groups, strict=True)
+    return tuple(name for name, group in counted for _ in range(1 if group is None else group[1]))

@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from composites import torch_internals
-from composites.registry.model import Composite
 from lowering.codegen import loader, source
+from lowering.dispatch.definition import ActiveEntry
 from lowering.dispatch.keys import VALUES
 from lowering.dispatch.reads import Reads
-from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.protocols import Kernel
 
 _SEQUENCES = (list, tuple)  # Dynamo does not support `list | tuple`
@@ -45,27 +44,26 @@ class Replacement:
 
 
 def traced_function(
-    entry: Composite,
+    definition: ActiveEntry,
     function: Kernel,
     target: str,
     hook: Kernel,
     otherwise: Kernel,
-    owns: Callable[[Tensor], bool],
-    statistics: EntryStatistics,
     reads: Reads,
 ) -> Kernel:
     """The function that Dynamo traces in place of a function that an entry catches.
 
     Args:
+        definition: the entry, whose statistics count the calls that are not a node.
         function: the caught function, whose meaning the composite has; `target` is its name.
         hook: takes a call as a composite, or calls the function. It becomes a node.
         otherwise: takes the calls that are not a node, such as calls without tensors of the
             backend.
-        owns: returns True for a tensor of the backend. Dynamo traces this function too.
-        statistics: counts the calls that are not a node, when Dynamo traces them.
         reads: the values that the function reads from outside. After a change, Dynamo traces the
             call again.
     """
+    entry, statistics = definition.entry, definition.statistics
+    owns = definition.frontend.tensors.owns  # Dynamo traces this function too
     matches = loader.load_condition(entry, function, target)
     differentiable = entry.backward is not None
 
@@ -86,36 +84,30 @@ def traced_function(
     # later in its module.
     torch.compiler.assume_constant_result(fits)
 
-    def counter(reason: str) -> Callable[[], None]:
-        def count() -> None:  # Dynamo runs this while it traces, and keeps only the result
-            statistics.fallback(f"torch.compile: {reason}", ()).count_call()
+    def count(reason: str) -> None:  # Dynamo runs this while it traces, and keeps only the result
+        statistics.fallback(f"torch.compile: {reason}", ()).count_call()
 
-        torch.compiler.assume_constant_result(count)
-        return count
-
-    not_held = counter("no graph can hold a call of this function")
-    not_constant = counter("an argument is neither a tensor nor a constant")
-    no_backward = counter("the call needs gradients, and the entry has no backward")
-    unmet = counter("a condition of the entry does not hold")
+    torch.compiler.assume_constant_result(count)
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         values = _flat((*arguments, *keywords.values()))
         tensors = [value for value in values if isinstance(value, Tensor)]
-        if any(owns(t) for t in tensors):
-            if not fits():
-                not_held()
-                return otherwise(*arguments, **keywords)
+        if not any(owns(t) for t in tensors):
+            return otherwise(*arguments, **keywords)
+        if fits():
             for guard in guards:
                 guard()
             needs_gradients = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
             if not all(isinstance(v, Tensor) or _is_constant(v) for v in values):
-                not_constant()
+                count("an argument is neither a tensor nor a constant")
             elif needs_gradients and not differentiable:
-                no_backward()
+                count("the call needs gradients, and the entry has no backward")
             elif not matches(*arguments, **keywords):
-                unmet()
+                count("a condition of the entry does not hold")
             else:
                 return node(*arguments, **keywords)
+        else:
+            count("no graph can hold a call of this function")
         return otherwise(*arguments, **keywords)
 
     return call

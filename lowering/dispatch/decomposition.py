@@ -1,23 +1,39 @@
-"""An entry's decomposition, traced: the stock lowering, a PyTorch function or a JAX function."""
+"""An entry's decomposition, traced, as a composite: the stock lowering, a PyTorch function or a JAX
+function."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
+from composites.attribute_types import UnsupportedValueError, VaryingValueError
+from composites.errors import (
+    InvalidCallError,
+    LoweringError,
+    UnsupportedCallError,
+    VaryingAttributeError,
+)
 from composites.functions import find_function
+from composites.intermediates import handled
 from composites.registry.model import Composite
 from composites.user_code import described
 from lowering import interrupts
 from lowering.dispatch.call import CallSpec
+from lowering.dispatch.definition import ActiveEntry, Operands
 from lowering.dispatch.guarded_self import UnlistedReadError
+from lowering.dispatch.statistics import Fallback
+from lowering.emission.types import TensorType
 from lowering.frontends.protocols import (
+    EmittedComposite,
     Frontend,
     GraphRunError,
     TracedFunction,
     WrittenOperandError,
 )
+
+log = logging.getLogger("composites")
 
 
 def jax_function(entry: Composite, spec: CallSpec) -> Callable[..., Any]:
@@ -65,6 +81,7 @@ def lower_function(
         UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
         InvalidCallError: the entry's own function rejects the call.
     """
+    where, target = f"{entry.location}: {entry.qualified}", entry.decomposition.target
     try:
         if entry.decomposition.kind == "jax":
             types = [None if t is None else frontend.tensors.tensor_type(t) for t in operands]
@@ -80,16 +97,91 @@ def lower_function(
     except (UnsupportedCallError, InvalidCallError, LoweringError):
         raise
     except UnlistedReadError as error:
-        raise LoweringError(f"{entry.location}: {entry.qualified} {error}") from error
+        raise LoweringError(f"{where} {error}") from error
     except WrittenOperandError as error:
-        subject = entry.decomposition.target or "function"
-        raise LoweringError(f"{entry.location}: {entry.qualified}: {subject} {error}") from error
+        raise LoweringError(f"{where}: {target or 'function'} {error}") from error
     except GraphRunError as error:
-        raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
+        raise LoweringError(f"{where}: {error}") from error
     except (Exception, SystemExit) as error:
-        if entry.decomposition.target is None:
+        if target is None:
             raise
-        raise _failed(entry, frontend, operands, error) from error
+        types = [None if t is None else frontend.tensors.tensor_type(t) for t in operands]
+        raise LoweringError(
+            f"{where}: decomposition {target} failed for {', '.join(map(str, types))}:"
+            f" {described(error)}"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Insertable:
+    """A composite that is ready to be inserted."""
+
+    handle: Any
+    draws: int
+    """The number of advances of the random number generator, whose state is the last operand."""
+    results: tuple[TensorType, ...]
+    attributes: Mapping[str, str | None]
+    """MLIR text by name."""
+
+
+def lower_composite(
+    definition: ActiveEntry,
+    entry: Composite,
+    name: str,
+    operands: Operands,
+    attributes: Callable[[], Mapping[str, str | None]],
+    decompose: Callable[[], TracedFunction],
+    check: Callable[[Composite, EmittedComposite], None] | None = None,
+) -> Insertable | Fallback:
+    """The composite for a call, or the reason for its fallback to the stock lowering.
+
+    Args:
+        entry: the entry with the decomposition that is lowered.
+        name: the composite's name in StableHLO.
+        operands: tensors in the composite's order; None for an absent operand.
+        attributes: returns the attributes as MLIR text.
+        decompose: returns the decomposition for these operands.
+        check: takes the entry too, and raises LoweringError if the composite is not correct.
+
+    Raises:
+        LoweringError: the entry's own decomposition failed.
+        InvalidCallError: the entry's own decomposition rejects the call.
+    """
+    frontend, statistics = definition.frontend, definition.statistics
+    present: list[TensorType] = []
+    try:
+        present.extend(frontend.tensors.tensor_type(t) for t in operands if t is not None)
+        written = attributes()
+        with handled(None):  # names inside a composite are not visible outside
+            decomposition = decompose()
+        composite = frontend.graph.composite(name, entry.version, written, present, decomposition)
+    except (LoweringError, InvalidCallError, KeyboardInterrupt):
+        raise
+    except VaryingValueError as error:
+        raise VaryingAttributeError(
+            f"dynamic_shapes: an attribute of {entry.qualified} depends on a size that varies; turn"
+            f" that composite off, as in ops=['all', '-{entry.name}'], or keep the dimension fixed"
+        ) from error
+    except Exception as error:
+        declined = isinstance(error, UnsupportedValueError | UnsupportedCallError)
+        if entry.decomposition.kind != "native" and not declined:
+            raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
+        # The stock lowering may fail on placeholders, because it falls back to the CPU or rejects
+        # an argument. On the real call, the stock kernel then runs or reports the error.
+        first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+        reason = str(error) if declined else f"the stock lowering failed: {first_line}"
+        if name != entry.composite_name:
+            reason = f"its backward: {reason}"
+        return statistics.fallback(reason, operands, is_platform_specific=not declined)
+    if check is not None:
+        check(entry, composite)
+    lost = [type_ for type_ in composite.results if type_.element_type in frontend.lost_types]
+    if lost:
+        reason = f"torch_xla gives results of {lost[0]} another dtype"
+        return statistics.fallback(reason, operands, is_platform_specific=True)
+    log.debug("%s for %s", name, ", ".join(map(str, present)))
+    statistics.lowered += 1
+    return Insertable(composite.handle, decomposition.draws, composite.results, written)
 
 
 def require_tensors(results: Sequence[Any]) -> None:
@@ -102,13 +194,3 @@ def require_tensors(results: Sequence[Any]) -> None:
         if not isinstance(result, torch.Tensor):
             kind = "None" if result is None else type(result).__name__
             raise TypeError(f"it returns {kind}; return a tensor, or a tuple of tensors")
-
-
-def _failed(
-    entry: Composite, frontend: Frontend, operands: Sequence[Any], error: BaseException
-) -> LoweringError:
-    types = ["None" if t is None else str(frontend.tensors.tensor_type(t)) for t in operands]
-    return LoweringError(
-        f"{entry.location}: {entry.qualified}: decomposition {entry.decomposition.target} failed"
-        f" for {', '.join(types)}: {described(error)}"
-    )

@@ -5,6 +5,7 @@ Counts of calls that several threads make at once are approximate.
 
 import logging
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 
@@ -34,9 +35,6 @@ class Fallback:
     operands: str
     """Types of the operands."""
     reason: str
-    is_missed: bool = True
-    """True if the fallback is reported. Calls inside the entry's own decomposition are deliberately
-    not claimed, and not reported."""
     is_platform_specific: bool = False
     """True if another platform might claim the calls."""
     logged: set[str] = field(default_factory=set)
@@ -49,7 +47,7 @@ class Fallback:
     def count_call(self) -> None:
         """Count a call that is not claimed. Log it if its call site is new."""
         self.calls += 1
-        if not self.is_missed or (self.calls > 1 and not log.isEnabledFor(logging.INFO)):
+        if self.calls > 1 and not log.isEnabledFor(logging.INFO):
             return  # walking the stack takes longer than all the rest
         site = call_site(sys._getframe(1)) or _NO_SITE
         self.sites[site] = self.sites.get(site, 0) + 1
@@ -78,9 +76,9 @@ class EntryStatistics:
     """True if the entry, or its forward, was turned on by its own name, not by `all`."""
     logged: set[str] = field(default_factory=set)
     """Call sites for which a message has been logged."""
-    decompositions: dict[str, int] = field(default_factory=dict)
+    decompositions: Counter[str] = field(default_factory=Counter)
     """The number of computations by their decomposition, while alternatives are chosen."""
-    declined: dict[tuple[str, str], int] = field(default_factory=dict)
+    declined: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The number of computations that an alternative did not take, by its name and the reason."""
     caches: dict[str, Sized] = field(default_factory=dict)
     """The caches of computations of the latest installation, by purpose."""
@@ -91,7 +89,7 @@ class EntryStatistics:
         is_new = key not in self.declined
         if is_new and len(self.declined) >= MAX_FALLBACKS:
             key = (alternative, _FURTHER)
-        self.declined[key] = self.declined.get(key, 0) + 1
+        self.declined[key] += 1
         return is_new
 
     def fallback(

@@ -23,7 +23,6 @@ from composites.errors import (
     AllowlistError,
     CompositesError,
     DeclinedError,
-    DecompositionError,
     LoweringError,
     UnsupportedCallError,
     UnusableFunctionError,
@@ -31,7 +30,6 @@ from composites.errors import (
 from composites.functions import find_function, import_module
 from composites.in_place import InPlace, copy_each
 from composites.registry import model
-from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
 from composites.registry.operators import Operator, find_in_place, find_operator
@@ -39,17 +37,17 @@ from composites.registry.signatures import callee_of, describe_function
 from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.autograd.compiled_calls import CompiledCalls
-from lowering.dispatch.autograd.definition import ActiveEntry, ExplicitBackward
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.call import CallForm
 from lowering.dispatch.compiled_functions import Replacement, traced_function
 from lowering.dispatch.computations import Computations
+from lowering.dispatch.definition import ActiveEntry, ExplicitBackward
 from lowering.dispatch.reads import Reads, first_change
 from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend, Kernel, Override, StockKernel
 from lowering.installation.overriding import find_owner, make_guard
-from lowering.installation.patches import Wrapper, patch_copies, patch_function, replace_imports
+from lowering.installation.patches import CopyPatches, Patch, Wrapper, replace_imports
 from lowering.installation.variants import in_place, tensors_in
 
 
@@ -92,44 +90,21 @@ def import_functions(entries: Sequence[Composite]) -> None:
             import_module(module)
 
 
-def import_alternative(alternative: model.Kernel, entry: Composite) -> None:
-    """Import the functions of an alternative that was chosen, and check that they fit.
-
-    Raises:
-        DecompositionError: a function cannot be used.
-    """
-    try:
-        check_functions(alternative, entry)
-    except UnusableFunctionError as error:
-        raise DecompositionError(str(error)) from error
-
-
 def registries_by_identity(catalog: Catalog) -> dict[str, Registry]:
     """The registry of each entry, by the entry's identity."""
     return {e.identity: r for r in catalog.registries for e in r.composites}
 
 
 @dataclass(frozen=True, slots=True)
-class _Rewrite:
-    """Calls of another operator or function, which an entry rewrites and then catches."""
+class _Claim:
+    """An entry that catches calls of an operator or a function."""
 
     entry: Composite
-    caught: str
-    function: str
-
-
-@dataclass(frozen=True, slots=True)
-class _InPlace:
-    """Calls of the in-place variant of an operator that an entry catches at autograd's key."""
-
-    entry: Composite
-
-
-_Claim = Composite | _Rewrite | _InPlace
-
-
-def _claiming_entry(claim: _Claim) -> Composite:
-    return claim if isinstance(claim, Composite) else claim.entry
+    rewrite: tuple[str, str] | None = None
+    """For calls that the entry rewrites first: their operator or function, and the function that
+    rewrites them."""
+    in_place: bool = False
+    """True for the in-place variant of an operator that the entry catches at autograd's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +140,19 @@ class Installer:
         for entry in self.entries:
             self.statistics.for_entry(entry)  # also if its function's module is never imported
             if entry.op is not None and self._is_caught_at_autograd(entry):
-                at_autograd.setdefault(entry.op, []).append(entry)
+                at_autograd.setdefault(entry.op, []).append(_Claim(entry))
                 written = find_in_place(find_operator(entry.op))
                 # The entry's own rewriting function has priority.
                 if written is not None and written.qualified not in dict(entry.rewrites):
-                    at_autograd.setdefault(written.qualified, []).append(_InPlace(entry))
+                    in_place_claim = _Claim(entry, in_place=True)
+                    at_autograd.setdefault(written.qualified, []).append(in_place_claim)
             elif entry.op is not None:
                 at_backend.setdefault(entry.op, []).append(entry)
             for target in entry.functions:
-                functions.setdefault(target, []).append(entry)
-            for caught, function in entry.rewrites:
-                claims = at_autograd if "::" in caught else functions
-                claims.setdefault(caught, []).append(_Rewrite(entry, caught, function))
+                functions.setdefault(target, []).append(_Claim(entry))
+            for rewrite in entry.rewrites:
+                claims = at_autograd if "::" in rewrite[0] else functions
+                claims.setdefault(rewrite[0], []).append(_Claim(entry, rewrite))
         for name, claiming in at_backend.items():
             self._at_backend(find_operator(name), claiming)
         for name, claims_at_autograd in at_autograd.items():
@@ -185,8 +161,9 @@ class Installer:
             self._function(target, claims_on_function, search)
         replace_imports(self.overrides)
         if search.packages:
-            patched = patch_copies(search, frozenset(functions), self._wrapper_of_copy)
-            self.overrides.append(patched)
+            copies = CopyPatches(search, frozenset(functions), self._wrapper_of_copy)
+            self.overrides.append(copies)
+            copies.install()
 
     def _is_caught_at_autograd(self, entry: Composite) -> bool:
         assert entry.op is not None
@@ -217,15 +194,13 @@ class Installer:
             stock = dispatching.stock_kernel(operator, key)
             kernel: Kernel = stock.call_boxed
             for claim in reversed(claims):
-                if isinstance(claim, _Rewrite):
+                if claim.rewrite is not None:
                     kernel = self._tried(claim.entry, _rewriting(claim), kernel, keys=1)
-                elif isinstance(claim, _InPlace):
+                elif claim.in_place:
                     kernel = self._in_place(claim.entry, key, kernel)
                 else:
-                    kernel = self._above_backend(claim, operator, stock, kernel)
-            kernel = self._for_tensors(
-                operator, _claiming_entry(claims[0]), kernel, stock.call_boxed, keys=1
-            )
+                    kernel = self._above_backend(claim.entry, operator, stock, kernel)
+            kernel = self._for_tensors(operator, claims[0].entry, kernel, stock.call_boxed, keys=1)
             if key == dispatching.functionalization_key:
                 kernel = _in_inference_mode(kernel, stock.call_boxed)
             self.overrides.append(dispatching.override(operator, key, kernel))
@@ -272,52 +247,49 @@ class Installer:
 
         def wrapper(original: Kernel) -> Replacement:
             # The function may also be a copy of a function that other entries name.
-            caught = search.catching(module, find_owner(target), original)
-            copying = [e for e in caught if e not in claims]
-            if not copying:
-                return self._replacement(original, target, claims)
+            caught = map(_Claim, search.catching(module, find_owner(target), original))
             order = {entry.identity: n for n, entry in enumerate(self.entries)}
-            every = sorted([*claims, *copying], key=lambda c: order[_claiming_entry(c).identity])
-            return self._replacement(original, target, every)
+            every = dict.fromkeys((*claims, *caught))
+            ordered = sorted(every, key=lambda claim: order[claim.entry.identity])
+            return self._replacement(original, target, ordered)
 
-        self.overrides.append(patch_function(target, wrapper, _claiming_entry(claims[0])))
+        patch = Patch(target, wrapper, claims[0].entry)
+        self.overrides.append(patch)
+        patch.install()
 
     def _wrapper_of_copy(self, copy: Copy) -> Wrapper:
-        return lambda original: self._replacement(original, copy.target, copy.entries)
+        claims = list(map(_Claim, copy.entries))
+        return lambda original: self._replacement(original, copy.target, claims)
 
     def _replacement(self, original: Kernel, target: str, claims: Sequence[_Claim]) -> Replacement:
         called = traced = original
         reads = Reads(original, functions_only=True)
         for claim in reversed(claims):
-            if isinstance(claim, _Rewrite):
-                rewrite = self._tried(claim.entry, _rewriting(claim), called)
+            entry = claim.entry
+            if claim.rewrite is not None:
+                rewrite = self._tried(entry, _rewriting(claim), called)
                 called = self._on_backend(rewrite, called)
-            elif isinstance(claim, _InPlace):
-                raise AssertionError("only operators are called in place")
-            elif claim.adapt is not None:
-                guard = make_guard(claim, original, target)
-                adapter, traced_adapter = self._adapter(claim), self._traced_adapter(claim)
-                if guard is not None:
-                    adapter, traced_adapter = guard(adapter), guard(traced_adapter)
-                called = self._tried(claim, adapter, called)
-                # Dynamo traces this function, which therefore counts nothing.
-                traced = _tried(traced_adapter, traced)
+                continue
+            guard = make_guard(entry, original, target)
+            if entry.adapt is not None:
+                taken, traced_taken = self._adapter(entry), self._traced_adapter(entry)
             else:
-                registry = self.registries[claim.identity]
-                hook = _function_hook(claim, original, target, registry)
-                form = CallForm(claim, describe_function(original, target))
+                registry = self.registries[entry.identity]
+                hook = _function_hook(entry, original, target, registry)
+                form = CallForm(entry, describe_function(original, target))
                 composite = self._composite(form, original, called)
-                taken: Kernel = MethodType(hook, composite)
+                taken = MethodType(hook, composite)
                 node = MethodType(hook, replace(composite, otherwise=original))
-                owns, statistics = self.frontend.tensors.owns, self.statistics.for_entry(claim)
                 traced_taken = traced_function(
-                    claim, original, target, node, traced, owns, statistics, reads
+                    composite.definition, original, target, node, traced, reads
                 )
-                guard = make_guard(claim, original, target)
-                if guard is not None:
-                    taken = self._tried(claim, guard(taken), called)
-                    traced_taken = _tried(guard(traced_taken), traced)
-                called, traced = taken, traced_taken
+            if guard is not None:
+                taken, traced_taken = guard(taken), guard(traced_taken)
+            if guard is not None or entry.adapt is not None:  # these decline calls
+                taken = self._tried(entry, taken, called)
+                # Dynamo traces this function, which therefore counts nothing.
+                traced_taken = _tried(traced_taken, traced)
+            called, traced = taken, traced_taken
         before = reads.now()
         if not before:
             return Replacement(called, traced)
@@ -330,8 +302,9 @@ class Installer:
             tensors = tensors_in((*arguments, *keywords.values()))
             if any(self.frontend.tensors.owns(tensor) for tensor in tensors):
                 reason = f"{change[0]}, which it calls, was replaced"
-                for entry in map(_claiming_entry, claims):
-                    self.statistics.for_entry(entry).fallback(reason, tensors).count_call()
+                for claim in claims:
+                    counted = self.statistics.for_entry(claim.entry)
+                    counted.fallback(reason, tensors).count_call()
             return original(*arguments, **keywords)
 
         def is_unchanged() -> bool:
@@ -374,23 +347,15 @@ class Installer:
         if entry.decomposition.kind == "jax":  # Dynamo cannot trace a JAX function
             return _decline
         meaning = find_function(target)
-        hook = self.as_function(entry, meaning)
-        owns = self.frontend.tensors.owns
-        node = traced_function(
-            entry,
-            meaning,
-            target,
-            hook,
-            _decline,
-            owns,
-            self.statistics.for_entry(entry),
-            Reads(meaning, functions_only=True),
-        )
+        hook: Any = self.as_function(entry, meaning)
+        reads = Reads(meaning, functions_only=True)
+        node = traced_function(hook.__self__.definition, meaning, target, hook, _decline, reads)
         return _writing(partial(find_function(entry.adapt), node), copy_each)
 
     def as_function(self, entry: Composite, otherwise: Kernel | None = None) -> Kernel:
-        """The composite as a function with its decomposition's signature. Calls that the entry does
-        not claim go to `otherwise`; by default, they raise a DeclinedError."""
+        """The composite as a function with its decomposition's signature: a hook, bound to a
+        `CompositeFunction`. Calls that the entry does not claim go to `otherwise`; by default, they
+        raise a DeclinedError."""
         target = entry.decomposition.target
         assert target is not None
         hook = self._hooks(entry).FUNCTION_HOOKS[self._key(entry)]
@@ -405,15 +370,9 @@ class Installer:
         """A kernel at the backend. Calls that the entry does not claim go to `otherwise`."""
         computations, statistics = self.computations[entry, stock], self.statistics.for_entry(entry)
         statistics.caches["backend"] = computations
-        lowering = EntryLowering(
-            CallForm(entry, operator),
-            self.frontend,
-            stock,
-            otherwise,
-            computations,
-            statistics,
-            self.chosen.get(entry.identity, ()),
-        )
+        form, chosen = CallForm(entry, operator), self.chosen.get(entry.identity, ())
+        definition = ActiveEntry(form, self.frontend, statistics, stock, chosen)
+        lowering = EntryLowering(definition, otherwise, computations)
         return MethodType(self._hooks(entry).BACKEND_HOOKS[self._key(entry)], lowering)
 
     def _composite(self, form: CallForm, native: Kernel, otherwise: Kernel) -> CompositeFunction:
@@ -425,7 +384,7 @@ class Installer:
         statistics = self.statistics.for_entry(entry)
         statistics.caches |= {"forward": forward, "derived backward": derived}
         chosen = self.chosen.get(entry.identity, ())
-        definition = ActiveEntry(form, self.frontend, statistics, native, explicit, derived, chosen)
+        definition = ActiveEntry(form, self.frontend, statistics, native, chosen, explicit, derived)
         return CompositeFunction(definition, self.compiled_calls, otherwise, forward)
 
     def _backward(self, entry: Composite) -> ExplicitBackward:
@@ -501,14 +460,15 @@ def _tried(function: Kernel, otherwise: Kernel) -> Kernel:
     return kernel
 
 
-def _rewriting(claim: _Rewrite) -> Kernel:
+def _rewriting(claim: _Claim) -> Kernel:
     """The function of a rewrite. As with `adapt`, calls of a Python function with arguments that it
     does not take are declined; calls of an operator with such arguments are a LoweringError."""
-    context = f"{claim.entry.location}: {claim.entry.qualified}"
+    assert claim.rewrite is not None
+    caught, function = claim.rewrite
     return _fitting(
-        find_function(claim.function),
-        LoweringError if "::" in claim.caught else UnsupportedCallError,
-        f"{context}: {misfit(claim.caught, claim.function)}",
+        find_function(function),
+        LoweringError if "::" in caught else UnsupportedCallError,
+        f"{claim.entry.location}: {claim.entry.qualified}: {misfit(caught, function)}",
     )
 
 
@@ -563,8 +523,4 @@ def _in_inference_mode(kernel: Kernel, stock: Kernel) -> Kernel:
 
 
 _function_hook = cache(loader.load_function_hook)
-
-
-@cache
-def _vendor_hooks(registry: Registry) -> ModuleType:
-    return loader.load_hooks(registry)
+_vendor_hooks = cache(loader.load_hooks)

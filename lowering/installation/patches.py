@@ -23,15 +23,27 @@ Wrapper = Callable[[Callable[..., Any]], Replacement]
 
 @dataclass(slots=True)
 class Patch:
-    """A function that is replaced until the patch is removed."""
+    """A function that is replaced until the patch is removed.
+
+    The caller keeps the patch before it calls `install`, and removes it after an error.
+    """
 
     target: str
+    """`package.module:Class.method`"""
     wrapper: Wrapper
     claimed_by: Composite
     removed: bool = False
     stop_waiting: Callable[[], object] | None = None
     undo: Callable[[], None] | None = None
     """Restores the function; None while it is not replaced."""
+
+    def install(self) -> None:
+        """Replace the function as soon as its module is imported.
+
+        The module is not imported for this: a program that never imports it does not call the
+        function.
+        """
+        self.stop_waiting = after_import(self.target.partition(":")[0], self.apply)
 
     def apply(self) -> None:
         """Replace the function. Its module must be imported.
@@ -156,34 +168,20 @@ def replace_imports(patches: Iterable[object]) -> None:
                     values[name] = function
 
 
-def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patch:
-    """Replace `package.module:Class.method` as soon as its module is imported.
-
-    The module is not imported for this: a program that never imports it does not call the function.
-    """
-    patch = Patch(target, wrapper, claimed_by)
-    try:
-        patch.stop_waiting = after_import(target.partition(":")[0], patch.apply)
-        return patch
-    except BaseException:  # nobody else knows of the patch
-        patch.remove()
-        raise
-
-
 @dataclass(slots=True)
 class CopyPatches:
-    """The copies of functions that entries name. A copy is replaced when its module has been
-    imported."""
+    """The copies of functions that entries name, until the patches are removed."""
 
     search: Search
     named: Collection[str]
     """Functions that have patches of their own."""
     wrapper: Callable[[Copy], Wrapper]
+    """Makes the replacement of a copy."""
     patches: list[Patch] = field(default_factory=list)
     removed: bool = False
     stop_waiting: Callable[[], object] | None = None
 
-    def apply(self) -> None:
+    def install(self) -> None:
         """Replace the copies in imported modules, and in others as soon as they are imported."""
         packages = self.search.packages
         self.stop_waiting = after_imports(packages, self._imported)
@@ -217,20 +215,3 @@ class CopyPatches:
         with ExitStack() as removals:
             for patch in list(self.patches):
                 removals.callback(patch.remove)
-
-
-def patch_copies(
-    search: Search, named: Collection[str], wrapper: Callable[[Copy], Wrapper]
-) -> CopyPatches:
-    """Replace each copy that a search finds, except the functions in `named`.
-
-    Args:
-        wrapper: makes the replacement of a copy.
-    """
-    patches = CopyPatches(search, named, wrapper)
-    try:
-        patches.apply()
-        return patches
-    except BaseException:  # nobody else knows of the patches
-        patches.remove()
-        raise

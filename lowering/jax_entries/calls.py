@@ -18,7 +18,6 @@ from lowering.dispatch.backward import (
     BackwardSpec,
     gradients_by_name,
     gradients_by_operand,
-    named_values,
     taken_by_derived,
 )
 from lowering.dispatch.call import CallSpec
@@ -338,8 +337,8 @@ class EntryCall:
 
     def _explicit(self, backward: Definition, cts: Cotangents) -> list[Any]:
         """The gradients of an entry without an operator."""
-        operands = list(meaning.spread(cts.operands, self._types))
-        named = named_values(self.spec, operands, cts.results, (), cts.grads)
+        values = enumerate((*meaning.spread(cts.operands, self._types), *cts.results))
+        named = self._backward_spec(cts.grads, cts.needed).named(dict(values), cts.grads)
         parameters = [argument.name for argument in backward.signature.arguments]
         returned = self.invoke(backward, {n: named[n] for n in parameters if n in named})
         by_name = gradients_by_name(self.spec, returned, backward.entry)

@@ -139,7 +139,7 @@ class Drafting:
         for entry in tried:
             statistics = counted.for_entry(entry)
             if not statistics.caught:
-                missed = (f.reason for f in statistics.fallbacks.values() if f.is_missed)
+                missed = (f.reason for f in statistics.fallbacks.values())
                 idle[functions[entry.name]] = next(missed, "no call reaches it")
         return idle or step
 

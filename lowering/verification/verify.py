@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from composites.element_types import TABLE
 from composites.errors import CompositesError, LoweringError, UnusableFunctionError
 from composites.functions import import_module
+from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Kernel
 from composites.registry.operators import find_operator
 from lowering import activation
 from lowering.dispatch.statistics import Statistics
 from lowering.frontends.protocols import Frontend
-from lowering.installation.install import import_alternative
 from lowering.sample_calls import NoCalls, Sample
 from lowering.stablehlo.composites import find_composites, fingerprint, signature
 from lowering.verification import runs
@@ -156,7 +156,7 @@ class _Verifier:
                     import_module(function.partition(":")[0])
         counted = Statistics()
         if subject.alternative is not None:
-            import_alternative(subject.alternative, subject.entry)
+            check_functions(subject.alternative, subject.entry)
         with activation.installed(self.catalog, subject.entries, counted, subject.words):
             yield counted
 
@@ -171,7 +171,7 @@ class _Verifier:
             counted = statistics.for_entry(entry)
             calls = Counter({_CLAIMED: counted.caught})
             for fallback in list(counted.fallbacks.values()):
-                calls[fallback.reason] += fallback.calls if fallback.is_missed else 0
+                calls[fallback.reason] += fallback.calls
             return calls
 
         before = until_now()

@@ -14,13 +14,7 @@ from composites.registry.validation import parse_registry
 from lowering.copies.original import PATCH
 from lowering.copies.search import Copy, Search
 from lowering.dispatch.compiled_functions import Replacement
-from lowering.installation.patches import (
-    CopyPatches,
-    Patch,
-    patch_copies,
-    patch_function,
-    replace_imports,
-)
+from lowering.installation.patches import CopyPatches, Patch, replace_imports
 
 CODE = "def scale(x):\n    return x * 2\n"
 COUNT = 40
@@ -46,7 +40,10 @@ def wrapper(copy: Copy) -> Callable[[Any], Replacement]:
 
 
 def patched() -> CopyPatches:
-    return patch_copies(Search(parse_registry(REGISTRY, "acme.yaml").composites), (), wrapper)
+    search = Search(parse_registry(REGISTRY, "acme.yaml").composites)
+    patches = CopyPatches(search, (), wrapper)
+    patches.install()
+    return patches
 
 
 def parts() -> dict[str, Callable[[int], int]]:
@@ -91,8 +88,10 @@ def test_a_wrapper_that_fails_leaves_nothing() -> None:
         return wrapper(copy)
 
     search = Search(parse_registry(REGISTRY, "acme.yaml").composites)
+    patches = CopyPatches(search, (), failing)
     with pytest.raises(MemoryError):
-        patch_copies(search, (), failing)
+        patches.install()
+    patches.remove()
     assert parts() == originals
     assert sys.meta_path == before
 
@@ -110,7 +109,8 @@ def test_a_method_of_a_class_gets_the_class_that_it_is_called_with(tmp_path: Pat
 
     added = []
     for number in (1, 10):  # the second one is there before the first one is removed
-        added.append(patch_function("acme_class:Scaled.scale", adding(number), entry))
+        added.append(Patch("acme_class:Scaled.scale", adding(number), entry))
+        added[-1].install()
         assert (scaled.scale(3), other.scale(3)) == (6 + number, 15 + number)
     added[0].remove()
     assert other().scale(3) == 25
@@ -129,11 +129,11 @@ def test_a_name_that_another_module_imported_is_replaced_too() -> None:
     entry = parse_registry(REGISTRY, "acme.yaml").composites[0]
 
     def patch(added: int) -> Patch:
-        made = patch_function(
-            "acme_scale:scale",
-            lambda original: Replacement(lambda x: original(x) + added, original),
-            entry,
-        )
+        def adding(original: Any) -> Replacement:
+            return Replacement(lambda x: original(x) + added, original)
+
+        made = Patch("acme_scale:scale", adding, entry)
+        made.install()
         replace_imports([made])
         return made
 

@@ -684,12 +684,12 @@ def test_a_learning_rate_that_changes(name: str) -> None:
 
 def test_an_optimizer_as_a_function_is_one_graph() -> None:
     """The graph does not read the count of steps, whose powers are numbers in eager PyTorch."""
-    options = dict.fromkeys(("foreach", "capturable", "amsgrad", "maximize"), False)
+    options: dict[str, Any] = {"beta1": 0.9, "beta2": 0.99, "lr": 0.1, "eps": 1e-8}
+    options |= dict.fromkeys(("foreach", "capturable", "amsgrad", "maximize"), False)
+    update: Any = partial(adamw, **options, weight_decay=0.1)
 
     def step(tensors: list[Tensor], count: Tensor) -> None:
-        lists = [[tensor] for tensor in tensors]
-        numbers = {"beta1": 0.9, "beta2": 0.99, "lr": 0.1, "weight_decay": 0.1, "eps": 1e-8}
-        adamw(*lists, [], [count], **options, **numbers)
+        update(*([tensor] for tensor in tensors), [], [count])
 
     count, tensors = torch.tensor(0.0), list(torch.linspace(0.1, 1, 16).view(4, 4))
     expected = [value.clone() for value in (*tensors, count)]

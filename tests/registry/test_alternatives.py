@@ -8,7 +8,7 @@ from composites_testing.golden import Parts, check_cases
 from composites_testing.packages import install, returning
 
 from composites.decompositions import choose
-from composites.errors import DecompositionError, RegistryError, UnusableFunctionError
+from composites.errors import DecompositionError, RegistryError
 from composites.registry.alternatives import check_functions
 from composites.registry.builtin import builtin_registry_path
 from composites.registry.catalog import Catalog, load_catalog
@@ -47,7 +47,7 @@ def test_functions_are_imported_only_when_they_are_chosen() -> None:
     assert "composites.alternatives.attention" not in sys.modules
     registry = parse_registry(entry("a: {decomposition: 'no_such_module:f'}"), "acme.yaml")
     (e,) = registry.composites
-    with pytest.raises(UnusableFunctionError, match=r"acme\.e: a: .*no_such_module"):
+    with pytest.raises(DecompositionError, match=r"acme\.e: a: .*no_such_module"):
         check_functions(e.alternatives[0], e)
 
 
@@ -77,7 +77,7 @@ def test_functions_fit(keys: str, message: str, module_folder: Path) -> None:
     if not message:
         check_functions(e.alternatives[0], e)
         return
-    with pytest.raises(UnusableFunctionError, match=message):
+    with pytest.raises(DecompositionError, match=message):
         check_functions(e.alternatives[0], e)
 
 

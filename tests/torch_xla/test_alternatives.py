@@ -451,5 +451,5 @@ def test_nothing_is_slower_when_it_is_cached(
     def asked(*arguments: object) -> None:
         raise AssertionError("an alternative was asked again")
 
-    monkeypatch.setattr("lowering.dispatch.alternatives.Alternatives.candidates", asked)
+    monkeypatch.setattr("lowering.dispatch.definition.ActiveEntry.candidates", asked)
     assert linear()[0] == 6

@@ -24,8 +24,9 @@ import torch
 from torch import Tensor
 from torch.library import Library
 
+from lowering.dispatch.autograd.computation import Computation
 from lowering.dispatch.autograd.step import AutogradCall
-from lowering.dispatch.differentiable import Gradients, meta_tensor
+from lowering.dispatch.definition import Gradients, meta_tensor
 from lowering.frontends.protocols import Dispatching, Override
 
 _library = Library("composites", "FRAGMENT")
@@ -40,6 +41,7 @@ _library.define(
 class CompiledCall:
     """A call as two nodes of a graph."""
 
+    computation: Computation
     composite: str
     number: int
 
@@ -78,7 +80,7 @@ class CompiledCalls:
             number = self._numbers.setdefault((composite, key), len(self._calls))
             if number == len(self._calls):
                 self._calls.append(call)
-        return CompiledCall(composite, number)
+        return CompiledCall(call.computation, composite, number)
 
     def implement(self, dispatching: Dispatching) -> tuple[Override, ...]:
         """Register the kernels: one for the backend, and one for tensors without data.
@@ -100,7 +102,7 @@ class CompiledCalls:
         return list(self._calls[call].forward(operands))
 
     def _results_without_data(self, operands: Any, composite: str, call: int) -> list[Tensor]:
-        return list(map(meta_tensor, self._calls[call].result_types))
+        return list(map(meta_tensor, self._calls[call].computation.types))
 
     def _backward(
         self,

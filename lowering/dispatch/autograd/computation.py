@@ -13,16 +13,19 @@ from composites.intermediates import recorded
 from composites.registry.model import Kernel
 from composites.torch_internals import TreeSpec, pytree
 from lowering.codegen.paths import local
-from lowering.dispatch.alternatives import as_entry, bind_forward, has_stock_bits, lower_alternative
-from lowering.dispatch.autograd.definition import ActiveEntry, Operands
+from lowering.dispatch.alternatives import bind_forward, lower_alternative
 from lowering.dispatch.autograd.gradients import reached_inputs
-from lowering.dispatch.backend import Insertable, lower_composite
 from lowering.dispatch.backward import further_values, names_of_values, taken_by_derived
 from lowering.dispatch.call import CallSpec
-from lowering.dispatch.decomposition import jax_function, lower_function, require_tensors
-from lowering.dispatch.differentiable import TensorMeta
-from lowering.dispatch.statistics import Fallback
-from lowering.frontends.protocols import Frontend, Seed
+from lowering.dispatch.decomposition import (
+    jax_function,
+    lower_composite,
+    lower_function,
+    require_tensors,
+)
+from lowering.dispatch.definition import ActiveEntry, Operands, TensorMeta, meta_tensor
+from lowering.dispatch.statistics import Fallback, written_operands
+from lowering.frontends.protocols import Seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +109,7 @@ def lower_forward(
     stock = _lower_stock(definition, spec, needed)
     if not definition.chosen or isinstance(stock, Fallback):
         return stock
-    alternatives = definition.alternatives
-    shared = definition.frontend.graph.is_shared
-    candidates = alternatives.candidates(spec, shared=shared)
+    candidates = definition.candidates(spec)
     for alternative in candidates:
         # Random numbers must not depend on the choice of a decomposition.
         changed = (
@@ -117,10 +118,10 @@ def lower_forward(
             else _with_alternative(stock, alternative, definition, spec, needed)
         )
         if isinstance(changed, Computation):
-            alternatives.take(alternative)
+            definition.take(alternative)
             return changed
         candidates.decline(changed)
-    alternatives.take(None)
+    definition.take(None)
     return stock
 
 
@@ -143,33 +144,23 @@ def _with_alternative(
     saves_nothing = alternative.is_automatic and not alternative.is_for_shared and needed is None
     if alternative.forward is None or saves_nothing:
         return replace(stock, alternative=alternative)
-    autocast = frontend.tracing.autocast_dtype()
-    decomposition, operands = alternative.forward, spec.operands
-    changed = as_entry(entry, alternative, decomposition)
-    function = bind_forward(entry, decomposition, spec, saved=needed is not None)
-    lowered = lower_composite(
-        changed,
-        definition.statistics,
+    autocast, decomposition = frontend.tracing.autocast_dtype(), alternative.forward
+    lowered = lower_alternative(
+        definition,
+        alternative,
+        decomposition,
+        bind_forward(decomposition, spec, saved=needed is not None),
         entry.composite_name,
-        frontend,
-        operands,
+        spec.operands,
         spec.attributes,
-        partial(
-            lower_alternative,
-            changed,
-            frontend,
-            function,
-            operands,
-            autocast,
-            as_stock=has_stock_bits(entry, alternative),
-        ),
+        autocast=autocast,
     )
     if isinstance(lowered, Fallback):
         return lowered.reason
     definition.statistics.lowered -= 1  # two computations were made for one call
-    types = _metas(lowered, frontend)
+    types = tuple(map(frontend.tensors.described, lowered.results))
     if types != stock.types:
-        actual, due = _written(types), _written(stock.types)
+        actual, due = (written_operands(map(meta_tensor, t)) for t in (types, stock.types))
         if autocast is not None:  # JAX functions do not follow autocast
             return f"under autocast it gives {actual}, and not {due}"
         raise LoweringError(
@@ -177,14 +168,6 @@ def _with_alternative(
             f" {actual}, but the entry's decomposition gives {due}"
         )
     return replace(stock, handle=lowered.handle, alternative=alternative)
-
-
-def _metas(lowered: Insertable, frontend: Frontend) -> tuple[TensorMeta, ...]:
-    return tuple(map(frontend.tensors.described, lowered.results))
-
-
-def _written(types: Sequence[TensorMeta]) -> str:
-    return ", ".join(f"{str(dtype).removeprefix('torch.')}{list(shape)}" for shape, dtype in types)
 
 
 def _lower_stock(
@@ -225,10 +208,9 @@ def _lower_stock(
         return [*jax.tree.leaves(results), *extra]
 
     lowered = lower_composite(
+        definition,
         entry,
-        definition.statistics,
         entry.composite_name,
-        frontend,
         spec.operands,
         spec.attributes,
         partial(
@@ -242,7 +224,7 @@ def _lower_stock(
     )
     if isinstance(lowered, Fallback):
         return lowered
-    types = _metas(lowered, frontend)
+    types = tuple(map(frontend.tensors.described, lowered.results))
     if traced:
         structure, same_as, differentiable, reached = traced[0]
     else:  # autograd does not see a JAX function

@@ -18,13 +18,11 @@ import torch
 from composites import torch_internals
 from lowering.dispatch.autograd.compiled_calls import CompiledCall, CompiledCalls
 from lowering.dispatch.autograd.computation import Computation, can_differentiate, lower_forward
-from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.step import AutogradCall
-from lowering.dispatch.call import CallSpec
+from lowering.dispatch.call import CallSpec, ungrouped
 from lowering.dispatch.computations import computed
-from lowering.dispatch.differentiable import PLAIN
+from lowering.dispatch.definition import PLAIN, ActiveEntry, Operands
 from lowering.dispatch.keys import UNKNOWN
-from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.reads import Key, refusal
 from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Kernel, Seed
@@ -47,35 +45,51 @@ class CompositeFunction:
     """The computation of a call, or a Fallback, by the call's key."""
 
     def __call__(self, spec: CallSpec) -> Any:
-        """Run a call as a composite if possible. Otherwise fall back to the stock lowering."""
+        """Run a call as a composite if possible. Otherwise fall back to the stock lowering.
+
+        A call with torch.compile's tensors becomes an operator of `compiled_calls`.
+        """
         definition, operands = self.definition, spec.operands
         owns = definition.frontend.tensors.owns
         if definition.lowering.active:
             return spec.otherwise(self.otherwise)
         if torch_internals.is_transformed():
             return self._stock(spec, "it is inside a transform of torch.func")
-        if not all(t is None or (type(t) in PLAIN and owns(t)) for t in operands):
-            if spec.is_flat:
-                return self._compiled(spec)
-            return self._call_lists(spec)
-        mode = definition.watching_mode()
-        if mode is not None:
-            return self._stock(spec, mode)
-        computation = self._computation(spec, _needed(operands))
+        runs = all(t is None or (type(t) in PLAIN and owns(t)) for t in operands)
+        if not runs:
+            if not spec.is_flat:
+                return self._call_lists(spec)
+            if not any(isinstance(t, torch.Tensor) and owns(t) for t in operands):
+                return spec.otherwise(self.otherwise)  # a call on another device
+        unusable = definition.watching_mode() if runs else self._unusable(spec)
+        if unusable is not None:
+            return self._stock(spec, unusable)
+        needed = _needed(operands)
+        computation = self._computation(spec, needed)
         if isinstance(computation, Fallback):
             computation.count_call()
             return spec.otherwise(self.otherwise)
+        if computation.draws and not runs:
+            return self._stock(spec, "torch.compile, and it draws random numbers")
         definition.statistics.caught += 1
         random_numbers = definition.frontend.random_numbers
         seed = random_numbers.seed() if computation.draws else None
-        if any(computation.differentiable):
-            step = self._step(spec, computation, seed)
-            results = _differentiable(step, step, operands)
-        else:
+        differentiable = any(computation.differentiable)
+        if runs and not differentiable:
             results = computation.insert(definition, operands, seed)
+        else:
+            step = self._step(spec, computation, seed)
+            call: AutogradCall | CompiledCall = step
+            if not runs:
+                key = (definition.entry.version, definition.chosen, self._key(spec, needed))
+                call = self.compiled_calls.add(definition.entry.qualified, key, step)
+            results = _differentiable(call, operands) if differentiable else call.forward(operands)
         if seed is not None:
             random_numbers.advance(computation.draws)
-        return self._returned(results, spec, computation)
+        if definition.entry.results:
+            missing = partial(spec.otherwise, self.otherwise)
+            return tuple(definition.entry.completed(results, missing))
+        return computation.returned(results)
 
     def _call_lists(self, spec: CallSpec) -> Any:
         """Run a call with lists of tensors, each of which becomes an operand."""
@@ -100,44 +114,6 @@ class CompositeFunction:
             types=tuple(t if t is None else (t.shape, t.dtype) for t in spec.operands),
             autocast=self.definition.frontend.tracing.autocast_dtype(),
         )
-
-    def _returned(
-        self, results: Sequence[torch.Tensor], spec: CallSpec, computation: Computation
-    ) -> Any:
-        """The results as the operator or function returns them."""
-        entry = self.definition.entry
-        if entry.results:
-            return tuple(entry.completed(results, partial(spec.otherwise, self.otherwise)))
-        return computation.returned(results)
-
-    def _compiled(self, spec: CallSpec) -> Any:
-        """Turn a call with torch.compile's tensors into an operator of
-        `lowering.dispatch.autograd.compiled_calls`."""
-        definition, operands = self.definition, spec.operands
-        owns = definition.frontend.tensors.owns
-        if not all(t is None or (_is_traced(t) and owns(t)) for t in operands):
-            if not any(isinstance(t, torch.Tensor) and owns(t) for t in operands):
-                return spec.otherwise(self.otherwise)  # a call on another device
-            return self._stock(spec, self._unusable(spec))
-        needs_grad = _needed(operands)
-        sizes = [size for t in operands if t is not None for size in t.shape]
-        if not all(type(size) is int for size in sizes):
-            return self._stock(spec, "torch.compile with dynamic shapes")
-        computation = self._computation(spec, needs_grad)
-        if isinstance(computation, Fallback):
-            computation.count_call()
-            return spec.otherwise(self.otherwise)
-        if computation.draws:
-            return self._stock(spec, "torch.compile, and it draws random numbers")
-        definition.statistics.caught += 1
-        step = self._step(spec, computation, None)
-        key = (definition.entry.version, definition.chosen, self._key(spec, needs_grad))
-        call = self.compiled_calls.add(definition.entry.qualified, key, step)
-        if any(computation.differentiable):
-            results = _differentiable(call, step, operands)
-        else:
-            results = list(call.forward(operands))
-        return self._returned(results, spec, computation)
 
     def _key(self, spec: CallSpec, needed: tuple[bool, ...] | None) -> tuple[Any, ...]:
         frontend = self.definition.frontend
@@ -178,19 +154,23 @@ class CompositeFunction:
             return f"the entry has no backward for the requested gradients ({requested})"
         return None
 
-    def _unusable(self, spec: CallSpec) -> str:
-        """The reason why an operand cannot be a tensor of the backend."""
+    def _unusable(self, spec: CallSpec) -> str | None:
+        """The reason why a graph of torch.compile cannot hold a call with these operands; None if
+        it can."""
         owns = self.definition.frontend.tensors.owns
-        names = spec.names()
-        for name, value in zip(names, spec.operands, strict=True):
-            if value is None or (_is_traced(value) and owns(value)):
+        for name, value in zip(spec.names(), spec.operands, strict=True):
+            if value is None:
                 continue
             if not isinstance(value, torch.Tensor):
                 return f"{name} is not a tensor; list it in `attributes`"
             if not owns(value):
                 return f"{name} is on the device {value.device}"
-            return f"{name} is a {type(value).__name__}, a subclass of Tensor"
-        raise AssertionError("all operands are tensors of the backend")
+            # A plain tensor, or one that represents a plain tensor in torch.compile's trace.
+            if type(value) not in PLAIN and not torch_internals.stands_for_a_tensor(value):
+                return f"{name} is a {type(value).__name__}, a subclass of Tensor"
+            if not all(type(size) is int for size in value.shape):
+                return "torch.compile with dynamic shapes"
+        return None
 
     def _stock(self, spec: CallSpec, reason: str) -> Any:
         """Count the call, and run the stock operator or function."""
@@ -199,17 +179,13 @@ class CompositeFunction:
 
 
 def _differentiable(
-    call: AutogradCall | CompiledCall, step: AutogradCall, operands: Operands
+    call: AutogradCall | CompiledCall, operands: Operands
 ) -> Sequence[torch.Tensor]:
-    """The results of a call with gradients.
-
-    Args:
-        call: the step itself, or its representation in a compiled graph.
-    """
+    """The results of a call with gradients."""
     constant: list[torch.Tensor] = []
-    differentiable = iter(_Differentiable.apply(call, step, constant, *operands))  # type: ignore[no-untyped-call]
+    differentiable = iter(_Differentiable.apply(call, constant, *operands))  # type: ignore[no-untyped-call]
     constants = iter(constant)
-    has_gradient = step.computation.differentiable
+    has_gradient = call.computation.differentiable
     return [next(differentiable) if has else next(constants) for has in has_gradient]
 
 
@@ -221,15 +197,14 @@ class _Differentiable(torch.autograd.Function):
     def forward(
         ctx: Any,
         call: AutogradCall | CompiledCall,
-        step: AutogradCall,
         constant: list[torch.Tensor],
         *operands: torch.Tensor | None,
     ) -> Any:
         """Run `call`, and add the results without a gradient to `constant`."""
-        computation = step.computation
+        computation = call.computation
         flat = call.forward(operands)
         results, first = flat[: computation.results], len(operands)
-        ctx.call, ctx.computation = call, computation
+        ctx.call = call
         # A saved result is a separate tensor with the same value in the graph. Stock gradients
         # mostly do not read the result, so programs are free to write to it.
         tensors: list[Any] = [*operands, *flat]
@@ -242,13 +217,13 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        present = iter(grads)
-        grads = tuple(next(present) if d else None for d in ctx.computation.differentiable)
-        asked = zip(ctx.needs_input_grad[3:], ctx.computation.reaches(grads), strict=True)
+        call, present = ctx.call, iter(grads)
+        grads = tuple(next(present) if d else None for d in call.computation.differentiable)
+        asked = zip(ctx.needs_input_grad[2:], call.computation.reaches(grads), strict=True)
         output_mask = tuple(is_asked and is_reached for is_asked, is_reached in asked)
         if not any(output_mask):
-            return (None, None, None, *[None] * len(output_mask))
-        return (None, None, None, *ctx.call.backward(grads, ctx.saved_tensors, output_mask))
+            return (None, None, *[None] * len(output_mask))
+        return (None, None, *call.backward(grads, ctx.saved_tensors, output_mask))
 
 
 def _needed(operands: Operands) -> tuple[bool, ...] | None:
@@ -257,8 +232,3 @@ def _needed(operands: Operands) -> tuple[bool, ...] | None:
         return None
     needs_grad = tuple(t is not None and t.requires_grad for t in operands)
     return needs_grad if any(needs_grad) else None
-
-
-def _is_traced(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is plain, or represents a plain tensor in torch.compile's trace."""
-    return type(tensor) in PLAIN or torch_internals.stands_for_a_tensor(tensor)

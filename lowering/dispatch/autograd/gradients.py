@@ -8,7 +8,7 @@ import torch
 from composites import torch_internals
 from composites.intermediates import Handler
 from composites.torch_internals import pytree
-from lowering.dispatch.differentiable import Gradients
+from lowering.dispatch.definition import Gradients
 
 
 def pull_gradients(

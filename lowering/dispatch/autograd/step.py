@@ -18,27 +18,31 @@ from composites.errors import LoweringError
 from composites.registry.model import Composite, Decomposition, Kernel
 from composites.torch_internals import pytree
 from lowering import interrupts
-from lowering.dispatch.alternatives import (
-    as_entry,
-    bind_backward,
-    bind_forward,
-    has_stock_bits,
-    lower_alternative,
-)
+from lowering.dispatch.alternatives import as_entry, bind_backward, bind_forward, lower_alternative
 from lowering.dispatch.autograd import gradients
 from lowering.dispatch.autograd.computation import Computation
-from lowering.dispatch.autograd.definition import ActiveEntry, Operands
 from lowering.dispatch.autograd.gradients import pull_gradients
-from lowering.dispatch.backend import Insertable, lower_composite
 from lowering.dispatch.backward import BackwardSpec, gradients_by_name, gradients_by_operand
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.computations import computed
-from lowering.dispatch.decomposition import jax_frontend, jax_function, lower_function
-from lowering.dispatch.differentiable import PLAIN, Gradients, TensorMeta, meta_tensor
+from lowering.dispatch.decomposition import (
+    Insertable,
+    jax_frontend,
+    jax_function,
+    lower_composite,
+    lower_function,
+)
+from lowering.dispatch.definition import (
+    PLAIN,
+    ActiveEntry,
+    Gradients,
+    Operands,
+    TensorMeta,
+    meta_tensor,
+)
 from lowering.dispatch.reads import Key
 from lowering.dispatch.statistics import Fallback
-from lowering.emission.types import TensorType
-from lowering.frontends.protocols import EmittedComposite, Frontend, Seed, TracedFunction
+from lowering.frontends.protocols import EmittedComposite, Seed, TracedFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,6 @@ class AutogradCall:
     """Shape and dtype of each operand."""
     autocast: torch.dtype | None
 
-    @property
-    def result_types(self) -> Sequence[TensorMeta]:
-        """Shape and dtype of each tensor that `forward` returns."""
-        return self.computation.types
-
     def forward(self, operands: Operands) -> Sequence[torch.Tensor]:
         """The composite's results, followed by the additional saved tensors."""
         return self.computation.insert(self.definition, operands, self.seed)
@@ -68,15 +67,17 @@ class AutogradCall:
     def backward(self, grads: Operands, kept: Operands, output_mask: Sequence[bool]) -> Gradients:
         """A gradient for each operand; None where `output_mask` is false."""
         computation = self.computation
-        derived = BackwardSpec(
+        backward = _Backward(
             self.spec,
             self.types,
             present=tuple(grad is not None for grad in grads),
             needed=tuple(output_mask),
             taken=computation.taken,
+            step=self,
+            grads=grads,
+            kept=dict(zip(computation.kept, kept, strict=True)),
         )
-        saved = dict(zip(computation.kept, kept, strict=True))
-        return _Backward(self, derived, grads, saved).gradients()
+        return backward.gradients()
 
     def run(self, *operands: torch.Tensor | None) -> Any:
         """Run the composite's meaning.
@@ -89,27 +90,26 @@ class AutogradCall:
 
 
 @dataclass(frozen=True, slots=True)
-class _Backward:
-    """The backward of a step: gradients of its results, and the tensors that autograd saved."""
+class _Backward(BackwardSpec):
+    """The backward of a step, with gradients of its results and the tensors that autograd saved."""
 
     step: AutogradCall
-    derived: BackwardSpec
     grads: Operands
     kept: Mapping[int, torch.Tensor | None]
     """Saved tensors by position among operands, results and further results of the forward."""
 
     @property
-    def needed(self) -> tuple[bool, ...]:
-        return self.derived.needed
+    def definition(self) -> ActiveEntry:
+        return self.step.definition
 
     @property
     def operands(self) -> Operands:
         """The operands of the forward that were saved."""
-        return [self.kept.get(n) for n in range(len(self.step.types))]
+        return [self.kept.get(n) for n in range(len(self.types))]
 
     def gradients(self) -> Gradients:
         """The gradients of the call's operands; None where no gradient is needed."""
-        definition = self.step.definition
+        definition = self.definition
         explicit = definition.backward
         if torch.is_grad_enabled():
             return self._stock("the backward is differentiated too (`create_graph=True`)")
@@ -130,16 +130,15 @@ class _Backward:
 
     def _as_composite(self) -> Gradients:
         """The gradients as the composite of the backward; those of stock if its hook declines."""
-        definition = self.step.definition
+        definition = self.definition
         explicit = definition.backward
         if explicit is None:
             return self._derived()
-        spec = self.step.spec
-        returned = explicit(self.derived.named_by_position(self.kept, self.grads))
+        returned = explicit(self.named(self.kept, self.grads))
         if returned is None:  # the hook of the backward has counted the call
             return self._stock(None)
-        by_name = gradients_by_name(spec, returned, explicit.entry)
-        pulled = gradients_by_operand(spec, by_name, explicit.entry)
+        by_name = gradients_by_name(self.spec, returned, explicit.entry)
+        pulled = gradients_by_operand(self.spec, by_name, explicit.entry)
         return [g if asked else None for g, asked in zip(pulled, self.needed, strict=True)]
 
     def _stock(self, reason: str | None) -> Gradients:
@@ -150,7 +149,7 @@ class _Backward:
         The value of an operand that was not saved affects neither the first gradient nor the
         second.
         """
-        definition, types = self.step.definition, self.step.types
+        definition = self.definition
         refusal = self._refusal_of_stock(reason or "the backward does not claim this call")
         if refusal is not None:
             raise LoweringError(refusal)
@@ -159,7 +158,7 @@ class _Backward:
         device = next(grad.device for grad in self.grads if grad is not None)
         inputs = [
             _blank(type_, device, asked) if tensor is None else tensor
-            for tensor, type_, asked in zip(self.operands, types, self.needed, strict=True)
+            for tensor, type_, asked in zip(self.operands, self.types, self.needed, strict=True)
         ]
         random_numbers = definition.frontend.random_numbers
 
@@ -179,8 +178,7 @@ class _Backward:
 
     def _refusal_of_stock(self, reason: str) -> str | None:
         """The reason why the stock lowering, which `reason` requires, cannot compute gradients."""
-        definition, types = self.step.definition, self.step.types
-        entry = definition.entry
+        definition, entry = self.definition, self.definition.entry
         if entry.decomposition.kind == "jax" and entry.adapt is not None:
             return (
                 f"{entry.location}: {entry.qualified}: {reason}; PyTorch would have to"
@@ -191,7 +189,7 @@ class _Backward:
         lost = dict.fromkeys(
             name
             for name, tensor, type_ in zip(
-                self.step.spec.names(), self.operands, types, strict=True
+                self.spec.names(), self.operands, self.types, strict=True
             )
             if tensor is None and type_ is not None
         )
@@ -203,17 +201,17 @@ class _Backward:
         return None
 
     def _derived(self) -> Gradients:
-        step, definition = self.step, self.step.definition
+        step, definition = self.step, self.definition
         grads = [grad for grad in self.grads if grad is not None]
         types = tuple((grad.shape, grad.dtype) for grad in grads)
         autocast = definition.frontend.tracing.autocast_dtype()  # usually off in a backward
         autocasts = (step.autocast, autocast)
-        read = (step.spec.key, step.reads)
+        read = (self.spec.key, step.reads)
         key = (
-            *(read, self.derived.present, types, self.needed, autocasts),
+            *(read, self.present, types, self.needed, autocasts),
             definition.frontend.graph.target,
         )
-        operands = [*grads, *(self.kept[n] for n in self.derived.taken)]
+        operands = [*grads, *(self.kept[n] for n in self.taken)]
         lowered = computed(
             definition.derived, key, definition.lowering, partial(self._lower, operands)
         )
@@ -229,19 +227,18 @@ class _Backward:
     def _lower(self, operands: Operands) -> Insertable | Fallback:
         """The derived backward as a computation."""
         alternative = self.step.computation.alternative
-        definition = self.step.definition
+        definition = self.definition
         if alternative is not None:
             lowered = self._alternative(alternative, operands)
             if isinstance(lowered, Insertable):
-                definition.alternatives.take(alternative, backward=True)
+                definition.take(alternative, backward=True)
                 return lowered
-            definition.alternatives.decline(alternative, lowered, operands)
-            definition.alternatives.take(None, backward=True)
+            definition.decline(alternative, lowered, operands)
+            definition.take(None, backward=True)
         return lower_composite(
+            definition,
             definition.entry,
-            definition.statistics,
             definition.entry.backward_name,
-            definition.frontend,
             operands,
             self._attributes,
             partial(self._decompose, operands),
@@ -254,24 +251,23 @@ class _Backward:
     def _decompose(self, operands: Operands) -> TracedFunction:
         """The gradient of the forward's decomposition."""
         # Values that were not saved are passed too, to check that nothing reads them.
-        types = (self.step.types[n] for n in self.derived.unsaved)
+        types = (self.types[n] for n in self.unsaved)
         unsaved = [None if type_ is None else meta_tensor(type_) for type_ in types]
         whole = self._traced([*operands, *unsaved], len(operands))
         if not unsaved:
             return whole
         reads = whole.reads()
-        self.derived.refuse_unsaved(reads[len(reads) - len(unsaved) :])
+        self.refuse_unsaved(reads[len(reads) - len(unsaved) :])
         # No result depends on the value of an operand that was not saved.
         return self._traced(operands, len(operands))
 
     def _traced(self, operands: Operands, count: int) -> TracedFunction:
         """Trace the derived backward; operands after the first `count` were not saved."""
-        step, derived = self.step, self.derived
-        entry, frontend = step.definition.entry, step.definition.frontend
+        entry, frontend = self.definition.entry, self.definition.frontend
         is_jax = entry.decomposition.kind == "jax"
-        run, framework = step.run, gradients
+        run, framework = self.step.run, gradients
         if is_jax:
-            run, framework = jax_function(entry, step.spec), jax_frontend()
+            run, framework = jax_function(entry, self.spec), jax_frontend()
 
         def backward(*values: Any) -> list[Any]:
             unsaved = iter(values[count:])
@@ -283,13 +279,13 @@ class _Backward:
                 recomputed[:] = pytree.tree_leaves(results)
                 return results
 
-            pulled = derived.pull(
+            pulled = self.pull(
                 run if is_jax else forward,
                 values[:count],
                 blank if len(values) == count else lambda type_: next(unsaved),
                 framework,
             )
-            for number, saved in derived.saved_results(values[:count]).items():
+            for number, saved in self.saved_results(values[:count]).items():
                 if not is_jax:
                     frontend.tensors.read_instead(recomputed[number], saved)
             return pulled
@@ -299,7 +295,7 @@ class _Backward:
 
     def _blank(self, values: Sequence[Any], is_jax: bool) -> Callable[[TensorMeta], Any]:
         """A function that makes values of a type, tensors or arrays like `values`."""
-        tensors = self.step.definition.frontend.tensors
+        tensors = self.definition.frontend.tensors
         if is_jax:
             return lambda type_: jax_frontend().blank(tensors.tensor_type(meta_tensor(type_)))
         device = next(value.device for value in values if value is not None)
@@ -308,96 +304,84 @@ class _Backward:
     def _alternative(self, alternative: Kernel, operands: Operands) -> Insertable | str:
         """The derived backward of the alternative that took the call, or the reason why the
         alternative has none."""
-        definition = self.step.definition
-        entry, frontend = definition.entry, definition.frontend
+        definition = self.definition
         decomposition = alternative.backward or alternative.forward
         assert decomposition is not None
-        changed = as_entry(entry, alternative, decomposition)
-        function = self._backward_function(alternative, changed)
+        function = self._backward_function(alternative)
         if isinstance(function, str):
             return function
-        lowered = lower_composite(
-            changed,
-            definition.statistics,
-            entry.backward_name,
-            frontend,
+        lowered = lower_alternative(
+            definition,
+            alternative,
+            decomposition,
+            function,
+            definition.entry.backward_name,
             operands,
             self._attributes,
-            partial(
-                lower_alternative,
-                changed,
-                frontend,
-                function,
-                operands,
-                frontend.tracing.autocast_dtype(),
-                as_stock=has_stock_bits(entry, alternative),
-            ),
-            partial(self._check_gradients, alternative),
+            autocast=definition.frontend.tracing.autocast_dtype(),
+            check=partial(self._check_gradients, alternative),
         )
         return lowered.reason if isinstance(lowered, Fallback) else lowered
 
-    def _backward_function(
-        self, alternative: Kernel, changed: Composite
-    ) -> Callable[..., list[Any]] | str:
+    def _backward_function(self, alternative: Kernel) -> Callable[..., list[Any]] | str:
         """An alternative's backward as a function of the derived backward's operands, or the reason
-        why it lacks a gradient. `changed` is the entry with this backward."""
+        why it lacks a gradient."""
         if alternative.derives:
             assert alternative.forward is not None
             return self._derived_from(alternative.forward)
         if alternative.backward is None:
             return "it has no backward, so the backward is that of the entry"
-        pairs = zip(self.step.spec.names(), self.needed, strict=True)
+        pairs = zip(self.spec.names(), self.needed, strict=True)
         asked = {name for name, is_needed in pairs if is_needed}
         unknown = sorted(asked - set(alternative.gradients))
         if unknown:
             return f"it has no gradient of {', '.join(unknown)}"
         mask = [name in asked for name in alternative.gradients]
         run = bind_backward(alternative.backward, alternative.gradients, mask)
+        changed = as_entry(self.definition.entry, alternative, alternative.backward)
 
         def returned(*tensors: Any) -> list[Any]:
-            pulled = run(self.derived.named(tensors))
+            grads, saved = self.split(tensors)
+            pulled = run(self.named(saved, grads))
             by_name = dict(zip(alternative.gradients, pulled, strict=True))
-            by_operand = gradients_by_operand(self.step.spec, by_name, changed)
+            by_operand = gradients_by_operand(self.spec, by_name, changed)
             return [g for g, is_asked in zip(by_operand, self.needed, strict=True) if is_asked]
 
         return returned
 
     def _derived_from(self, decomposition: Decomposition) -> Callable[..., list[Any]]:
         """The gradient of an alternative's decomposition."""
-        step, is_jax = self.step, decomposition.kind == "jax"
-        forward = bind_forward(step.definition.entry, decomposition, step.spec, saved=False)
+        is_jax, autocast = decomposition.kind == "jax", self.step.autocast
+        forward = bind_forward(decomposition, self.spec, saved=False)
         framework = jax_frontend() if is_jax else gradients
 
         def pulled(*values: Any) -> list[Any]:
             blank = self._blank(values, is_jax)
-            with step.definition.frontend.tracing.autocast(step.autocast):
-                return self.derived.pull(forward, values, blank, framework, replaces=False)
+            with self.definition.frontend.tracing.autocast(autocast):
+                return self.pull(forward, values, blank, framework, replaces=False)
 
         return pulled
 
-    def _check_gradients(self, alternative: Kernel, composite: EmittedComposite) -> None:
+    def _check_gradients(
+        self, alternative: Kernel, entry: Composite, composite: EmittedComposite
+    ) -> None:
         """Check the types of the results of an alternative's backward.
 
         Raises:
             LoweringError: a gradient and its operand differ in type.
         """
-        definition = self.step.definition
+        tensors = self.definition.frontend.tensors
         due = [
-            _tensor_type(type_, definition.frontend)
-            for type_, asked in zip(self.step.types, self.needed, strict=True)
-            if asked
+            tensors.tensor_type(meta_tensor(type_))
+            for type_, asked in zip(self.types, self.needed, strict=True)
+            if asked and type_ is not None
         ]
         if due != list(composite.results):
-            entry = definition.entry
             raise LoweringError(
-                f"{alternative.location}: {entry.qualified}: {alternative.name}: the backward gives"
+                f"{entry.location}: {entry.qualified}: {alternative.name}: the backward gives"
                 f" {', '.join(map(str, composite.results))} as gradients of operands of"
                 f" {', '.join(map(str, due))}"
             )
-
-
-def _tensor_type(type_: TensorMeta | None, frontend: Frontend) -> TensorType | None:
-    return None if type_ is None else frontend.tensors.tensor_type(meta_tensor(type_))
 
 
 def _blank(type_: TensorMeta | None, device: torch.device, needed: bool) -> torch.Tensor | None:

@@ -119,6 +119,11 @@ class XlaGraph:
         return with_attributes(self, is_recorded=True, is_recorded_to_share=shared)
 
 
+def graph_hlo(tensors: Sequence[torch.Tensor]) -> bytes:
+    """The graph that computes `tensors` as a serialized HLO module, before any XLA pass."""
+    return _XLAC._get_xla_tensors_hlo_proto(list(tensors))  # type: ignore[no-any-return]
+
+
 def lowered(name: str, outputs: Sequence[torch.Tensor]) -> Any:
     """A LoweringContext of torch_xla that has lowered the graph of `outputs` to HLO.
 

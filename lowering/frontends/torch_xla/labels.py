@@ -15,6 +15,7 @@ import torch_xla
 
 from composites import torch_internals
 from composites.contexts import with_setting
+from lowering.frontends.torch_xla.graph import graph_hlo
 from lowering.frontends.torch_xla.value_guard import GUARD
 
 _XLAC = torch_xla._XLAC
@@ -42,7 +43,7 @@ class XlaLabels:
 
     def hlo(self, tensors: Sequence[torch.Tensor]) -> bytes:
         with self.kept():  # torch_xla also reads this setting when it lowers
-            return _XLAC._get_xla_tensors_hlo_proto(list(tensors))  # type: ignore[no-any-return]
+            return graph_hlo(tensors)
 
     def find_label(self, instruction: Any) -> str | None:
         labels = _SCOPE.findall(instruction.metadata.op_name)

@@ -1,6 +1,7 @@
-"""The meaning of an entry in one frontend: its function, its backward, and its node in the
-graph."""
+"""The meaning of an entry in one frontend: its function, its alternatives, its backward, and its
+node in the graph."""
 
+import logging
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,18 +9,36 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.errors import UnsupportedCallError
 from composites.functions import find_function
 from composites.registry import model
-from composites.registry.model import Composite
-from lowering.dispatch.alternatives import Alternatives
+from composites.registry.model import STOCK, Composite
+from composites.registry.selection import Selection
 from lowering.dispatch.call import CallForm, CallSpec
 from lowering.dispatch.reads import Key, Reads
-from lowering.dispatch.statistics import EntryStatistics
+from lowering.dispatch.statistics import EntryStatistics, written_operands
 from lowering.frontends.protocols import Frontend, Kernel, Seed
 from lowering.frontends.thread_flag import ThreadFlag
 
+log = logging.getLogger("composites")
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""The types of tensors that a composite takes: no subclass, which may compute something else."""
+
 Operands = Sequence[torch.Tensor | None]
 """Tensors in the composite's order; None for an absent operand."""
+
+Gradients = list[torch.Tensor | None]
+"""A gradient for each operand; None where no gradient is needed."""
+
+TensorMeta = tuple[torch.Size, torch.dtype]
+"""Shape and dtype of a tensor."""
+
+
+def meta_tensor(type_: TensorMeta) -> torch.Tensor:
+    """A tensor without data that has a shape and a dtype."""
+    shape, dtype = type_
+    return torch.empty(shape, dtype=dtype, device="meta")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +64,13 @@ class ActiveEntry:
     frontend: Frontend
     statistics: EntryStatistics
     native: Kernel
-    """The stock kernel, or the Python function that was caught."""
+    """The stock kernel at the dispatch key where the operator is caught, or the Python function
+    that was caught."""
+    chosen: tuple[model.Kernel, ...] = ()
+    """The alternatives that may take calls."""
     backward: ExplicitBackward | None = None
     derived: dict[Hashable, Any] = field(default_factory=dict)
     """For a derived backward: computations, or Fallbacks, by the key of the backward."""
-    chosen: tuple[model.Kernel, ...] = ()
-    """The alternatives that may take calls."""
     reads: Reads | None = None
     """Variables that the function under `@composite` reads; None for the entry of a registry."""
     lowering: ThreadFlag = field(default_factory=ThreadFlag)
@@ -68,10 +88,6 @@ class ActiveEntry:
         if decomposition.target is None or decomposition.kind == "jax":
             return self.native
         return find_function(decomposition.target)
-
-    @property
-    def alternatives(self) -> Alternatives:
-        return Alternatives(self.entry, self.chosen, self.statistics)
 
     def watching_mode(self) -> str | None:
         """The reason why a call that runs belongs to the stock lowering: a dispatch mode of the
@@ -123,6 +139,52 @@ class ActiveEntry:
         graph = self.frontend.graph
         insert = graph.insert if results == 1 else graph.insert_several
         return insert(symbol, present, handle)
+
+    # ---- alternatives to the decomposition ----
+
+    def candidates(self, spec: CallSpec) -> Selection[model.Kernel]:
+        """The chosen alternatives whose conditions hold for a call, in their order.
+
+        Raises:
+            LoweringError: during iteration; a condition cannot be evaluated for the call.
+        """
+        shared = self.frontend.graph.is_shared
+        chosen = [kernel for kernel in self.chosen if shared or not kernel.is_for_shared]
+        described = spec.described() if chosen else None
+
+        def refusal(kernel: model.Kernel) -> str | None:
+            assert described is not None
+            owner = f"{kernel.location}: {self.entry.qualified}: {kernel.name}"
+            try:
+                with torch_internals.for_all_sizes():
+                    return described.unmet(kernel.when, owner)
+            except UnsupportedCallError as error:
+                return f"{owner}: {error}"
+
+        def declined(kernel: model.Kernel, reason: str) -> None:
+            self.decline(kernel, reason, spec.operands)
+
+        return Selection(iter(chosen), refusal, declined)
+
+    def decline(self, alternative: model.Kernel, reason: str, operands: Sequence[Any]) -> None:
+        """Record that a call uses another decomposition, and the reason."""
+        if alternative.is_automatic:
+            return  # nobody chose it
+        if self.statistics.decline(alternative.name, reason):
+            log.info(
+                "%s=%s does not take %s: %s",
+                self.entry.qualified, alternative.name, written_operands(operands), reason,
+            )  # fmt: skip
+
+    def take(self, alternative: model.Kernel | None, *, backward: bool = False) -> None:
+        """Note which decomposition a computation has."""
+        is_automatic = alternative is not None and alternative.is_automatic
+        if all(kernel.is_automatic for kernel in self.chosen) or (is_automatic and backward):
+            return  # as for a call that has no alternative
+        name = STOCK
+        if alternative is not None and not is_automatic and (backward or alternative.forward):
+            name = alternative.name
+        self.statistics.decompositions[f"{name}, backward" if backward else name] += 1
 
 
 def _owner(key: Sequence[Hashable]) -> type | None:
