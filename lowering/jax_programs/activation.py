@@ -21,8 +21,10 @@ from lowering.jax_entries.entries import Entries, entries
 from lowering.jax_entries.statistics import statistics
 from lowering.jax_entries.surroundings import change_what_is_on
 from lowering.jax_programs.catching import Catcher, Claim
-from lowering.jax_programs.replacing import Replaced, find_replaceable
+from lowering.jax_programs.replacing import ReplacedFunction, ReplacedLocal, find_replaceable
 from lowering.requests import Block, Names, Requests, RequestStack
+from lowering.stats.collect import collected
+from lowering.stats.data import Stats
 
 log = logging.getLogger("composites")
 
@@ -31,7 +33,7 @@ log = logging.getLogger("composites")
 class _Installation:
     """The functions that are replaced for a set of entries."""
 
-    replaced: list[Replaced] = field(default_factory=list)
+    replaced: list[ReplacedFunction | ReplacedLocal] = field(default_factory=list)
     waiting: list[Callable[[], object]] = field(default_factory=list)
     """Functions that stop waiting for modules that are not imported yet."""
     removed: bool = False
@@ -126,6 +128,14 @@ class _ActiveJaxEntries(RequestStack):
 
 
 _active = _ActiveJaxEntries()
+
+
+def stats() -> Stats:
+    """The outcomes of the calls of JAX functions that entries catch in this process.
+
+    A call is counted when it is traced. `jax.jit` does not trace a function again for equal types.
+    """
+    return collected(statistics, active())
 
 
 def active() -> tuple[str, ...]:

@@ -6,9 +6,8 @@ output of softmax. The gradients must not depend on other values.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import compress
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,21 +18,13 @@ from jax.extend.core import Var
 from composites.errors import LoweringError
 from lowering.frontends.jax.composite_call import constant, on_selected, trace
 from lowering.frontends.jax.internals import run_equation
+from lowering.jax_entries.calls import Source
 
 Arrays = Callable[..., list[Any]]
 
 
 class NotExpressible(LoweringError):
     """The gradient needs an array that the backward does not take."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The source of an operand of a backward."""
-
-    kind: Literal["grad", "operand", "result", "further"]
-    """The kind of the source. JAX's derivative does not read an array of the kind `further`."""
-    number: int
 
 
 def pulled_back(
