@@ -64,8 +64,9 @@ def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) ->
     """The last results of a traced function, as a function of its intermediate values."""
     jaxpr = traced.jaxpr
     positions: dict[Any, int] = {}
+    by_kind = {"grad": jaxpr.invars[operands:], "operand": jaxpr.invars, "result": jaxpr.outvars}
     for position, source in enumerate(sources):
-        atom = _atom(jaxpr, source, operands)
+        atom = None if source.kind == "further" else by_kind[source.kind][source.number]
         if isinstance(atom, Var):
             positions.setdefault(atom, position)
     outputs = jaxpr.outvars[results:]
@@ -93,16 +94,3 @@ def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) ->
         return [jnp.asarray(read(atom), atom.aval.dtype) for atom in outputs]
 
     return evaluate
-
-
-def _atom(jaxpr: Any, source: Source, operands: int) -> Any:
-    """The variable of the traced function for a source; None if there is none."""
-    match source.kind:
-        case "grad":
-            return jaxpr.invars[operands + source.number]
-        case "operand":
-            return jaxpr.invars[source.number]
-        case "result":
-            return jaxpr.outvars[source.number]
-        case "further":
-            return None
