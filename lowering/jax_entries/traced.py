@@ -91,7 +91,7 @@ class _Expressions:
             return [self._broadcast(operands[0], parameters["broadcast_dimensions"], types[0])]
         described: list[Any] = list(operands)
         if name in _ELEMENTWISE:
-            # A broadcast is no part of an operand's key.
+            # The key of an operand leaves a broadcast out.
             described = [self._broadcasts.get(number, number) for number in operands]
         plain = tuple(sorted((key, _plain(value)) for key, value in parameters.items()))
         whole = self._number(name, tuple(described), plain, tuple(types))
