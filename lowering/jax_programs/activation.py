@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import jax
 
@@ -48,21 +49,18 @@ class _Installation:
                 claim = Claim(definitions[entry.identity], find_function(adapter), counted)
                 by_target.setdefault(target, []).append(claim)
         for target, claims in by_target.items():
-            action = self._action(target, claims, entries)
-            self.waiting.append(after_import(target.partition(":")[0], action))
+            replace = partial(self._replace, target, claims, entries)
+            self.waiting.append(after_import(target.partition(":")[0], replace))
 
-    def _action(self, target: str, claims: Sequence[Claim], entries: Entries) -> Callable[[], None]:
-        def replace() -> None:
-            if self.removed:
-                return
-            try:
-                replaceable = find_replaceable(target)
-                catcher = Catcher(target, tuple(claims), entries, replaceable.is_compiled)
-                self.replaced.append(replaceable.replace(catcher))
-            except UnusableFunctionError as error:
-                _miss(target, [claim.entry for claim in claims], error)
-
-        return replace
+    def _replace(self, target: str, claims: Sequence[Claim], entries: Entries) -> None:
+        if self.removed:
+            return
+        try:
+            replaceable = find_replaceable(target)
+            catcher = Catcher(target, tuple(claims), entries, replaceable.is_compiled)
+            self.replaced.append(replaceable.replace(catcher))
+        except UnusableFunctionError as error:
+            _miss(target, [claim.entry for claim in claims], error)
 
     def remove(self) -> None:
         """Restore all functions."""
