@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from lowering.jax_entries.decorator import composite
     from lowering.jax_entries.entries import Entries
     from lowering.jax_entries.functions import EntryFunction
-    from lowering.jax_programs.activation import active, disable, enable, enabled
-    from lowering.jax_programs.reporting import stats
+    from lowering.jax_programs.activation import active, disable, enable, enabled, stats
 
 __all__ = ["active", "available", "composite", "disable", "enable", "enabled", "entry", "stats"]
 # and the name of each entry
 
 
 _HOMES = {
-    **dict.fromkeys(("active", "disable", "enable", "enabled"), "lowering.jax_programs.activation"),
+    **dict.fromkeys(
+        ("active", "disable", "enable", "enabled", "stats"), "lowering.jax_programs.activation"
+    ),
     "composite": "lowering.jax_entries.decorator",
-    "stats": "lowering.jax_programs.reporting",
 }
 
 

@@ -17,6 +17,8 @@ from typing import Any, Literal, overload
 
 import torch
 
+from composites.errors import ExportError
+from composites.registry.model import PORTABLE
 from lowering import activation
 from lowering.export.dynamic_shapes import dynamic_arguments
 from lowering.export.generation import GenerationPrograms
@@ -24,14 +26,7 @@ from lowering.export.generation_call import generation_call, with_cache
 from lowering.export.optimizers import OptimizerFactory
 from lowering.export.program import Program
 from lowering.export.recording import record
-from lowering.export.request import (
-    ExportRequest,
-    check_arguments,
-    check_may_decode,
-    check_may_vary,
-    choose_target,
-    make_mesh,
-)
+from lowering.export.request import ExportRequest, check_arguments, check_may_vary, make_mesh
 from lowering.export.shardings import Form
 from lowering.export.varying_sizes import record_for_sizes
 from lowering.frontends import chosen
@@ -153,10 +148,15 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             different program at different sizes.
     """
     train = train or optimizer is not None
-    if decode:
-        check_may_decode(train=train, varies=dynamic_shapes is not None)
+    if decode and (train or dynamic_shapes is not None):
+        raise ExportError(
+            "decode=True exports inference at fixed sizes; leave out train, optimizer and"
+            " dynamic_shapes"
+        )
     devices = make_mesh(mesh, shardings, sharding_form)
-    target = choose_target(target, portable)
+    if portable and target not in (None, PORTABLE):
+        raise ExportError(f"portable=True and target={target!r} are two targets; leave one out")
+    target = PORTABLE if portable else target
     every = [*passes, *(() if target is None else target_passes(target))]
     check_arguments(module, args, kwargs, ops, passes, train=train, optimizer=optimizer)
     call = generation_call(module, *args, **(kwargs or {})) if decode else None

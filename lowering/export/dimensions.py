@@ -41,10 +41,6 @@ class Dimension:
         """The possible sizes, for messages."""
         return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
 
-    def size_above(self, size: int) -> int:
-        """A size of at least 3 that is above `size`, if the dimension can have such a size."""
-        return self.max if self.max is not None and self.max < 3 else max(self.min, size + 1, 3)
-
     def check(self, size: Any) -> int:
         """Return a size as an integer.
 

@@ -18,7 +18,7 @@ from composites import torch_internals
 from composites.errors import ExportError
 from lowering.export.cache_tensors import ATTRIBUTE, CacheTensors
 from lowering.export.request import ExportRequest
-from lowering.export.tracing import nothing_kept, trace_inference
+from lowering.export.tracing import nothing_kept, trace
 
 
 def generation_call(
@@ -58,19 +58,17 @@ def generation_call(
             + (f", and at most the model's max_position_embeddings, {most}" if most else "")
             + f"; it is {max_length!r}"
         )
-    if past_key_values is not None and not _is_empty_cache(past_key_values, max_length):
-        raise ExportError(
-            "with decode=True, past_key_values is a composites.KVCache whose max_cache_len is"
-            f" max_length, {max_length}, and which no model has used"
-        )
+    if past_key_values is not None:
+        from composites.operators.transformers_caches import KVCache
+
+        cache = past_key_values
+        is_ours = isinstance(cache, KVCache) and cache.max_length == max_length
+        if not is_ours or cache.is_initialized:
+            raise ExportError(
+                "with decode=True, past_key_values is a composites.KVCache whose max_cache_len is"
+                f" max_length, {max_length}, and which no model has used"
+            )
     return input_ids, max_length, past_key_values
-
-
-def _is_empty_cache(cache: Any, max_length: int) -> bool:
-    from composites.operators.transformers_caches import KVCache
-
-    is_ours = isinstance(cache, KVCache) and cache.max_length == max_length
-    return is_ours and not cache.is_initialized
 
 
 @contextmanager
@@ -136,7 +134,7 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen
         ]
         with nothing_kept(request.frontend, model):
             call = {"input_ids": prompt, **_options(model, cache)}
-            trace_inference(request.frontend, model, (), call)
+            trace(request.frontend, model, (), call)
     except ExportError:
         raise
     except Exception as error:  # of the model's own code

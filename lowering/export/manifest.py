@@ -16,7 +16,14 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, TypeAdapter, ValidationError
 
 from composites.errors import ExportError, ProgramError
-from lowering.export.dimensions import UNKNOWN, Dimension, is_expression, names_in
+from lowering.emission.types import TensorType
+from lowering.export.dimensions import (
+    UNKNOWN,
+    Dimension,
+    is_expression,
+    names_in,
+    symbolic_shape,
+)
 from lowering.export.shardings import DeviceMesh, Spec
 from lowering.stablehlo import Module, StableHLOError
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -73,6 +80,11 @@ class Value:
     kept: Annotated[bytes | None, BeforeValidator(_compressed)] = field(default=None, repr=False)
     """The bytes, in row-major order, of an input that callers may leave out: a buffer that is not
     in the module's `state_dict`, or a constant of an ExportedProgram."""
+
+    @classmethod
+    def from_type(cls, name: str, type_: TensorType) -> "Value":
+        """A value of a type."""
+        return cls(name, symbolic_shape(type_.shape), type_.element_type)
 
     @property
     def data(self) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """Optimizers of exported programs: made from placeholders, and stepped once."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Number
 from typing import Any
 
@@ -74,16 +73,22 @@ def make_optimizer(
     return optimizer
 
 
-@contextmanager
-def stepping(optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """A context in which an optimizer makes a step on tensors without values.
+def step_once(
+    optimizer: torch.optim.Optimizer, trained: Mapping[str, torch.nn.Parameter] | None = None
+) -> None:
+    """Make a step on tensors without values.
+
+    Args:
+        trained: the parameters by name, to check that the step changes no Python number: these are
+            constants of the program.
 
     Raises:
-        ExportError: the optimizer reads a value.
+        ExportError: the optimizer reads a value, or changes a number.
     """
+    before = {} if trained is None else _numbers(optimizer, trained)
     try:
         with torch.no_grad(), torch_internals.writing_to_holders():
-            yield
+            optimizer.step()
     except NoKernelError:
         raise
     except ValueReadError as error:
@@ -92,9 +97,18 @@ def stepping(optimizer: torch.optim.Optimizer) -> Iterator[None]:
             f" of steps, but an exported program takes the same path for all values ({error}); use"
             " an optimizer with the option capturable, as torch.optim.AdamW has"
         ) from error
+    after = {} if trained is None else _numbers(optimizer, trained)
+    for name, value in before.items():
+        now = after.get(name, value)
+        if now != value and not (now != now and value != value):
+            raise ExportError(
+                f"{type(optimizer).__name__} changes {name}, a Python number, in each step, but the"
+                " program would have the same number in all steps; use an optimizer that keeps it"
+                " as a tensor, as those of torch.optim do"
+            )
 
 
-def optimizer_numbers(
+def _numbers(
     optimizer: torch.optim.Optimizer, trained: Mapping[str, torch.nn.Parameter]
 ) -> dict[str, Number]:
     """The Python numbers that an optimizer holds, by their names in messages."""
@@ -107,21 +121,3 @@ def optimizer_numbers(
         for key, value in values.items()
         if isinstance(value, Number)
     }
-
-
-def check_numbers(
-    optimizer: torch.optim.Optimizer, before: Mapping[str, Number], after: Mapping[str, Number]
-) -> None:
-    """Check that a step changes no Python number, since these are constants of the program.
-
-    Raises:
-        ExportError: a step has changed a number.
-    """
-    for name, value in before.items():
-        now = after.get(name, value)
-        if now != value and not (now != now and value != value):
-            raise ExportError(
-                f"{type(optimizer).__name__} changes {name}, a Python number, in each step, but the"
-                " program would have the same number in all steps; use an optimizer that keeps it"
-                " as a tensor, as those of torch.optim do"
-            )

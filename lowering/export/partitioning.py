@@ -40,8 +40,12 @@ def annotation(
     )
 
 
-def check_mesh(mesh: Any, described: DeviceMesh | None) -> None:
-    """Raise `ProgramError` if `mesh` is not a `jax.sharding.Mesh` with the program's axes."""
+def check_mesh(mesh: Any, described: DeviceMesh | None) -> DeviceMesh:
+    """The program's mesh, after a check that `mesh` is a `jax.sharding.Mesh` with its axes.
+
+    Raises:
+        ProgramError: it is not.
+    """
     from jax.sharding import Mesh
 
     if described is None:
@@ -58,6 +62,7 @@ def check_mesh(mesh: Any, described: DeviceMesh | None) -> None:
             f"the mesh has the axes {dict(mesh.shape)}, and the program"
             f" {dict(described.axes)}; make a mesh with the program's axes"
         )
+    return described
 
 
 def sharding_on(mesh: Any, spec: Spec | None) -> Any:

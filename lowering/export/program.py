@@ -12,7 +12,7 @@ On disk, a program is a folder:
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,6 @@ from lowering.export.shardings import DeviceMesh
 from lowering.export.state import module_values
 from lowering.export.step import Kernels, Step, with_kernels
 from lowering.stablehlo import (
-    Executable,
     Limits,
     MissingJaxError,
     Module,
@@ -127,8 +126,17 @@ class Program:
             )
         values = [array(value.name, item) for value, item in zip(self.inputs, arrays, strict=True)]
         if self.dimensions:
-            return self._refined_for(values).run(*values, platform=platform, mesh=mesh)
-        run = self._executable(platform) if mesh is None else self._divided(mesh)
+            inputs = [(value.name, value.shape) for value in self.inputs]
+            sizes = infer_sizes(self.dimensions, inputs, [tuple(x.shape) for x in values])
+            program: Program = self._once(tuple(sizes.values()), lambda: self.at(**sizes))
+            return program.run(*values, platform=platform, mesh=mesh)
+        if mesh is None:
+            run = self._once(platform, lambda: compile_module(self.module, platform=platform))
+        else:
+            described = check_mesh(mesh, self.mesh)  # other objects may not be hashable
+            run = self._once(
+                mesh, lambda: divided(self.module, described, self.inputs, self.outputs, mesh)
+            )
         results = run(*values)
         return {value.name: result for value, result in zip(self.outputs, results, strict=True)}
 
@@ -259,10 +267,11 @@ class Program:
             raise ProgramError(
                 f"the program's inputs and outputs are not those of @main: {differs}"
             )
-        files: dict[str, bytes] = {
-            manifest.TEXT: self.mlir.encode(),
-            manifest.ARTIFACT: self._writable.portable(portable),
-        }
+        module = self.module
+        if self.mesh is not None:
+            # StableHLO has no versioned form of Shardy's attributes.
+            module = annotation(self.inputs, self.outputs, self.mesh, "gspmd")(module)
+        files = {manifest.TEXT: self.mlir.encode(), manifest.ARTIFACT: module.portable(portable)}
         if weights is not None:
             files[manifest.WEIGHTS] = self._packed(weights)
         hashes = {name: manifest.digest(content) for name, content in files.items()}
@@ -334,37 +343,12 @@ class Program:
                 f" program.at({sizes}).{method}()"
             )
 
-    def _refined_for(self, arrays: Sequence[Any]) -> "Program":
-        """The program at the sizes of the arrays for its inputs."""
-        inputs = [(value.name, value.shape) for value in self.inputs]
-        sizes = infer_sizes(self.dimensions, inputs, [tuple(a.shape) for a in arrays])
-        cache: dict[tuple[int, ...], Program] = self.__dict__.setdefault("_refined", {})
-        key = tuple(sizes.values())
-        if key not in cache:
-            cache[key] = self.at(**sizes)
-        return cache[key]
-
-    def _executable(self, platform: str) -> Executable:
-        cache: dict[str, Executable] = self.__dict__.setdefault("_executables", {})
-        if platform not in cache:
-            cache[platform] = compile_module(self.module, platform=platform)
-        return cache[platform]
-
-    @property
-    def _writable(self) -> Module:
-        """The module in a form that an artifact can hold. StableHLO has no versioned form of
-        Shardy's attributes, so shardings are in GSPMD's text."""
-        if self.mesh is None:
-            return self.module
-        return annotation(self.inputs, self.outputs, self.mesh, "gspmd")(self.module)
-
-    def _divided(self, mesh: Any) -> Callable[..., list[Any]]:
-        check_mesh(mesh, self.mesh)  # before the look-up: another object may not be hashable
-        assert self.mesh is not None
-        cache: dict[Any, Callable[..., list[Any]]] = self.__dict__.setdefault("_on_meshes", {})
-        if mesh not in cache:
-            cache[mesh] = divided(self.module, self.mesh, self.inputs, self.outputs, mesh)
-        return cache[mesh]
+    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """A value that is made once for each key."""
+        made: dict[Hashable, Any] = self.__dict__.setdefault("_made", {})
+        if key not in made:
+            made[key] = make()
+        return made[key]
 
     def _ordered(self, named: Mapping[str, Any]) -> Sequence[Any]:
         self._check_names(named)

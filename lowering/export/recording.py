@@ -20,14 +20,7 @@ from lowering.export.partitioning import annotation
 from lowering.export.program import Program
 from lowering.export.request import ExportRequest
 from lowering.export.shardings import input_specs, output_spec
-from lowering.export.tracing import (
-    model_name,
-    move_graph,
-    names_device,
-    nothing_kept,
-    trace_inference,
-    trace_training,
-)
+from lowering.export.tracing import model_name, move_graph, names_device, nothing_kept, trace
 from lowering.stablehlo import (
     Pass,
     rename_decompositions,
@@ -52,14 +45,17 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     if isinstance(module, torch.export.ExportedProgram) or names_device(module):
         module = move_graph(module, request.frontend.tensors)
     with nothing_kept(request.frontend, module):
-        call = (request.frontend, module, request.args, request.kwargs)
-        shared = request.mesh is not None
-        if request.train:
-            traced = trace_training(*call, request.optimizer, shared=shared)
-        else:
-            traced = trace_inference(*call, shared=shared)
+        traced = trace(
+            request.frontend,
+            module,
+            request.args,
+            request.kwargs,
+            train=request.train,
+            optimizer=request.optimizer,
+            shared=request.mesh is not None,
+        )
         request.progress("lowering to StableHLO")
-        lowered = traced.lower(request.frontend.recording, located=located)
+        lowered = traced.lower(located=located)
     request.progress("cleaning")
     inputs, outputs = _sharded(lowered, traced.marks, request)
     name = model_name(request.module)  # the graph of an ExportedProgram has a class of torch.fx

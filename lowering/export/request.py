@@ -7,7 +7,6 @@ from typing import Any, get_args
 import torch
 
 from composites.errors import ExportError
-from composites.registry.model import PORTABLE
 from lowering.export.optimizers import OptimizerFactory, check_factory
 from lowering.export.shardings import DeviceMesh, Form
 from lowering.frontends.protocols import Frontend
@@ -71,15 +70,6 @@ def check_arguments(
             )
 
 
-def check_may_decode(*, train: bool, varies: bool) -> None:
-    """Raise `ExportError` if options do not allow an export for generation."""
-    if train or varies:
-        raise ExportError(
-            "decode=True exports inference at fixed sizes; leave out train, optimizer and"
-            " dynamic_shapes"
-        )
-
-
 def check_may_vary(devices: DeviceMesh | None, target: str | None) -> None:
     """Raise `ExportError` if options do not allow sizes that vary."""
     if devices is not None:
@@ -92,17 +82,6 @@ def check_may_vary(devices: DeviceMesh | None, target: str | None) -> None:
             " lower the program at a size: program.at(batch=…).save(…), then composites lower"
             f" --target {target}"
         )
-
-
-def choose_target(target: str | None, portable: bool) -> str | None:
-    """Choose the name of the target.
-
-    Raises:
-        ExportError: `portable` and `target` name two targets.
-    """
-    if portable and target not in (None, PORTABLE):
-        raise ExportError(f"portable=True and target={target!r} are two targets; leave one out")
-    return PORTABLE if portable else target
 
 
 def make_mesh(mesh: Any, shardings: Mapping[str, Any] | None, form: str) -> DeviceMesh | None:

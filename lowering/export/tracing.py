@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import torch
@@ -16,15 +16,8 @@ from composites.user_code import error_line
 from lowering import interrupts
 from lowering.export.arrays import array
 from lowering.export.cache_tensors import cache_input
-from lowering.export.dimensions import symbolic_shape
 from lowering.export.manifest import Value
-from lowering.export.optimizers import (
-    OptimizerFactory,
-    check_numbers,
-    make_optimizer,
-    optimizer_numbers,
-    stepping,
-)
+from lowering.export.optimizers import OptimizerFactory, make_optimizer, step_once
 from lowering.export.program import Program
 from lowering.frontends.errors import (
     ControlFlowError,
@@ -33,7 +26,7 @@ from lowering.frontends.errors import (
     ValueReadError,
 )
 from lowering.frontends.finished_frames import clear_frames
-from lowering.frontends.protocols import Frontend, Recording, Tensors
+from lowering.frontends.protocols import Frontend, Tensors
 from lowering.frontends.tensor_types import layout_refusal
 from lowering.stablehlo import order_inputs
 
@@ -47,47 +40,6 @@ class Output:
     updates: str | None = None
 
 
-@dataclass(slots=True)
-class Traced:
-    """A step that was recorded and not run."""
-
-    inputs: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Placeholders by name."""
-    outputs: list[Output] = field(default_factory=list)
-    marks: dict[str, str] = field(default_factory=dict)
-    """The shardings of the caller's tensors, as GSPMD's text, by input."""
-    kept: dict[str, torch.Tensor] = field(default_factory=dict)
-    """The caller's buffers that a `state_dict` leaves out, by the name of their input."""
-
-    def lower(self, recording: Recording, *, located: bool = False) -> Program:
-        """Lower the outputs to StableHLO, with the inputs that they depend on, in the order of
-        recording; see `Recording.lower_graph`."""
-        outputs = [output.tensor for output in self.outputs]
-        try:
-            graph = recording.lower_graph(outputs, list(self.inputs.values()), located=located)
-        except (ForeignDataError, UnsupportedCallError) as error:
-            raise ExportError(str(error)) from error
-        names = [*self.inputs, "rng_seed"]
-        numbers = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
-        order = sorted(range(len(numbers)), key=numbers.__getitem__)
-        values = []
-        for index in order:
-            type_ = graph.parameters[index].type
-            name = names[numbers[index]]
-            kept = _bytes(name, self.kept[name]) if name in self.kept else None
-            values.append(Value(name, symbolic_shape(type_.shape), type_.element_type, kept=kept))
-        # A tensor that the module writes to and does not read is not an input to update. A tensor
-        # that replaces a tensor of another type is not its next value.
-        input_types = {(value.name, value.type) for value in values}
-        results = []
-        for output, type_ in zip(self.outputs, graph.results, strict=True):
-            value = Value(output.name, symbolic_shape(type_.shape), type_.element_type)
-            is_next = (output.updates, value.type) in input_types
-            results.append(replace(value, updates=output.updates) if is_next else value)
-        module = order_inputs(graph.module, order)
-        return Program(module, tuple(values), tuple(results))
-
-
 def _bytes(name: str, tensor: torch.Tensor) -> bytes | None:
     """The bytes of a tensor; None if it has no value, as on the device `meta`."""
     try:
@@ -96,29 +48,58 @@ def _bytes(name: str, tensor: torch.Tensor) -> bytes | None:
         return None
 
 
-def trace_inference(
+def trace(
     frontend: Frontend,
     module: torch.nn.Module,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     *,
+    train: bool = False,
+    optimizer: OptimizerFactory | None = None,
     shared: bool = False,
-) -> Traced:
-    """Record a forward pass, for several devices if `shared`."""
+) -> "Traced":
+    """Record a forward pass.
+
+    Args:
+        train: True to record the backward, and with an optimizer the update.
+        shared: True if several devices share the program.
+    """
+
+    def finished(result: Any) -> Any:
+        """The result, after the backward."""
+        if not train:
+            return result
+        loss = _loss(result, type(module).__name__)
+        loss.backward()
+        return loss
+
     with (
         interrupts.deferred(),
+        # Gradients are needed in any mode of the caller.
+        torch.inference_mode(torch.is_inference_mode_enabled() and not train),
         _recording(frontend, shared) as tracer,
-        torch.no_grad(),
+        torch.set_grad_enabled(train),
         interrupts.allowed(),
     ):
-        result = tracer.call(module, args, kwargs)
-        for path, leaf in pytree.tree_flatten_with_path(result)[0]:
-            if isinstance(leaf, torch.Tensor):
-                tracer.output(f"out:{_written(path) or '0'}", leaf)
-        if not tracer.traced.outputs:
-            raise ExportError(f"{type(module).__name__} returns no tensor")
+        result = tracer.call(module, args, kwargs, finished)
+        trained: dict[str, torch.nn.Parameter] = {}
+        if train:
+            tracer.output("loss", result.detach())
+            for name, parameter in tracer.parameters.items():
+                if parameter.grad is not None:
+                    trained[name] = parameter
+                    # A copy: the optimizer may write to the gradient.
+                    tracer.output(f"grad:{name}", parameter.grad.clone())
+        else:
+            for path, leaf in pytree.tree_flatten_with_path(result)[0]:
+                if isinstance(leaf, torch.Tensor):
+                    tracer.output(f"out:{_written(path) or '0'}", leaf)
+            if not tracer.outputs:
+                raise ExportError(f"{type(module).__name__} returns no tensor")
         tracer.updates()
-    return tracer.traced
+        if optimizer is not None:
+            tracer.update(trained, optimizer)
+    return tracer
 
 
 def move_graph(
@@ -187,45 +168,6 @@ def _moved(module: Any, device: torch.device) -> torch.fx.GraphModule:
     return moved
 
 
-def trace_training(
-    frontend: Frontend,
-    module: torch.nn.Module,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    optimizer: OptimizerFactory | None,
-    *,
-    shared: bool = False,
-) -> Traced:
-    """Record the forward, the backward and, with an optimizer, the update; for several devices if
-    `shared`."""
-
-    def differentiated(result: Any) -> torch.Tensor:
-        loss = _loss(result, type(module).__name__)
-        loss.backward()
-        return loss
-
-    # Gradients are needed in any mode of the caller.
-    with (
-        interrupts.deferred(),
-        torch.inference_mode(False),
-        _recording(frontend, shared) as tracer,
-        torch.set_grad_enabled(True),
-        interrupts.allowed(),
-    ):
-        loss = tracer.call(module, args, kwargs, differentiated)
-        tracer.output("loss", loss.detach())
-        trained: dict[str, torch.nn.Parameter] = {}
-        for name, parameter in tracer.parameters.items():
-            if parameter.grad is not None:
-                trained[name] = parameter
-                # A copy: the optimizer may write to the gradient.
-                tracer.output(f"grad:{name}", parameter.grad.clone())
-        tracer.updates()
-        if optimizer is not None:
-            tracer.update(trained, optimizer)
-    return tracer.traced
-
-
 def _loss(result: Any, owner: str) -> torch.Tensor:
     loss = getattr(result, "loss", None)
     if loss is None:
@@ -260,18 +202,54 @@ class _Called(torch.nn.Module):
         return self._then(self.module(*args, **kwargs))
 
 
-class _StepTracer:
-    """Makes placeholders for the tensors that a module reads, and collects the outputs."""
+class Traced:
+    """A step that is recorded and not run: placeholders for the tensors that a module reads, and
+    the outputs."""
 
     def __init__(self, frontend: Frontend) -> None:
         self.frontend = frontend
-        self.traced = Traced()
+        self.inputs: dict[str, torch.Tensor] = {}
+        """Placeholders by name."""
+        self.outputs: list[Output] = []
+        self.marks: dict[str, str] = {}
+        """The shardings of the caller's tensors, as GSPMD's text, by input."""
+        self.kept: dict[str, torch.Tensor] = {}
+        """The caller's buffers that a `state_dict` leaves out, by the name of their input."""
         self.parameters: dict[str, torch.nn.Parameter] = {}
         self.buffers: dict[str, torch.Tensor] = {}
         self._names: dict[str, str] = {}
         """The names of inputs, by buffer."""
         self.arguments: dict[str, torch.Tensor] = {}
         """The tensors among the arguments, by name of the input."""
+
+    def lower(self, *, located: bool = False) -> Program:
+        """Lower the outputs to StableHLO, with the inputs that they depend on, in the order of
+        recording; see `Recording.lower_graph`."""
+        outputs = [output.tensor for output in self.outputs]
+        try:
+            graph = self.frontend.recording.lower_graph(
+                outputs, list(self.inputs.values()), located=located
+            )
+        except (ForeignDataError, UnsupportedCallError) as error:
+            raise ExportError(str(error)) from error
+        names = [*self.inputs, "rng_seed"]
+        numbers = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
+        order = sorted(range(len(numbers)), key=numbers.__getitem__)
+        values = []
+        for index in order:
+            name = names[numbers[index]]
+            kept = _bytes(name, self.kept[name]) if name in self.kept else None
+            values.append(replace(Value.from_type(name, graph.parameters[index].type), kept=kept))
+        # A tensor that the module writes to and does not read is not an input to update. A tensor
+        # that replaces a tensor of another type is not its next value.
+        input_types = {(value.name, value.type) for value in values}
+        results = []
+        for output, type_ in zip(self.outputs, graph.results, strict=True):
+            value = Value.from_type(output.name, type_)
+            is_next = (output.updates, value.type) in input_types
+            results.append(replace(value, updates=output.updates) if is_next else value)
+        module = order_inputs(graph.module, order)
+        return Program(module, tuple(values), tuple(results))
 
     def placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
         """A tensor to compute with: a copy, because updates write to it and the input must stay. A
@@ -280,13 +258,13 @@ class _StepTracer:
         return copied
 
     def _placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        if name in self.traced.inputs:
+        if name in self.inputs:
             raise ExportError(f"two tensors of the call have the name {name!r}; rename a key")
         refusal = layout_refusal(like)
         if refusal is not None:
             raise ExportError(f"{name} cannot be an input: it {refusal}")
         try:
-            self.traced.inputs[name] = self.frontend.tensors.placeholder(like)
+            self.inputs[name] = self.frontend.tensors.placeholder(like)
         except UnsupportedCallError as error:
             raise ExportError(
                 f"{name} cannot be an input: {error}; cast it, or pass its bits as uint8 with"
@@ -294,8 +272,8 @@ class _StepTracer:
             ) from error
         mark = self.frontend.sharding_text(like)
         if mark:
-            self.traced.marks[name] = mark
-        return self.traced.inputs[name].clone()
+            self.marks[name] = mark
+        return self.inputs[name].clone()
 
     def output(self, name: str, tensor: torch.Tensor, *, updates: bool = False) -> None:
         """Add a result, or a result for each inner tensor.
@@ -304,25 +282,24 @@ class _StepTracer:
             updates: True if the result is the next value of the input of the same name.
         """
         for inner_name, inner in inner_tensors(name, tensor):
-            self._output(inner_name, inner, inner_name if updates else None)
-
-    def _output(self, name: str, tensor: torch.Tensor, updates: str | None) -> None:
-        if any(output.name == name for output in self.traced.outputs):
-            raise ExportError(f"two outputs have the name {name!r}; rename a key of the result")
-        if tensor.device.type != self.frontend.tensors.device_type:
-            raise ExportError(
-                f"the result {name!r} is a tensor on {tensor.device}; make it on the device of an"
-                " input or a parameter, as torch.zeros(3, device=x.device), or register it as a"
-                " buffer"
-            )
-        self.traced.outputs.append(Output(name, tensor, updates))
+            if any(output.name == inner_name for output in self.outputs):
+                raise ExportError(
+                    f"two outputs have the name {inner_name!r}; rename a key of the result"
+                )
+            if inner.device.type != self.frontend.tensors.device_type:
+                raise ExportError(
+                    f"the result {inner_name!r} is a tensor on {inner.device}; make it on the"
+                    " device of an input or a parameter, as torch.zeros(3, device=x.device), or"
+                    " register it as a buffer"
+                )
+            self.outputs.append(Output(inner_name, inner, inner_name if updates else None))
 
     def call(
         self,
         module: torch.nn.Module,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        then: Callable[[Any], Any] = lambda result: result,
+        then: Callable[[Any], Any],
     ) -> Any:
         """Call the module, and return the result of `then` for the module's result."""
         for name, parameter in module.named_parameters():
@@ -332,7 +309,7 @@ class _StepTracer:
             self._names[name] = cache_input(module, name) or f"buffer:{name}"
             self.buffers[name] = self.placeholder(self._names[name], buffer)
             if torch_internals.is_not_persistent(module, name):
-                self.traced.kept[self._names[name]] = buffer
+                self.kept[self._names[name]] = buffer
         positional = self._arguments("arg", tuple(args))
         keywords = self._arguments("kwarg", dict(kwargs))
         tensors: dict[str, torch.Tensor] = {**self.parameters, **self.buffers}
@@ -364,7 +341,7 @@ class _StepTracer:
         buffers = {self._names[name]: tensor for name, tensor in self.buffers.items()}
         held = (buffers | self.arguments).items()
         written = dict(inner for name, tensor in held for inner in inner_tensors(name, tensor))
-        inputs = [self.traced.inputs[name] for name in written]
+        inputs = [self.inputs[name] for name in written]
         unchanged = self.frontend.recording.unchanged(list(written.values()), inputs)
         for (name, tensor), same in zip(written.items(), unchanged, strict=True):
             if not same:
@@ -374,19 +351,11 @@ class _StepTracer:
         optimizer = make_optimizer(factory, list(trained.values()))
         for name, values in self._optimizer_state(trained, factory).items():
             optimizer.state[trained[name]] = values
-        before = optimizer_numbers(optimizer, trained)
-        with stepping(optimizer):
-            optimizer.step()
-        check_numbers(optimizer, before, optimizer_numbers(optimizer, trained))
-        state = {
-            name: optimizer.state[parameter]
-            for name, parameter in trained.items()
-            if parameter in optimizer.state
-        }
+        step_once(optimizer, trained)
         for name, parameter in trained.items():
             self.output(f"param:{name}", parameter.detach(), updates=True)
-        for name, values in state.items():
-            for key, tensor in values.items():
+        for name, parameter in trained.items():
+            for key, tensor in optimizer.state.get(parameter, {}).items():
                 if isinstance(tensor, torch.Tensor):
                     self.output(f"state:{name}.{key}", tensor, updates=True)
 
@@ -412,8 +381,7 @@ class _StepTracer:
                 alike[parameter] = kinds.setdefault(kind, parameter)
         for parameter in set(alike.values()):
             parameter.grad = self.frontend.tensors.placeholder(parameter)
-        with stepping(first):
-            first.step()
+        step_once(first)
         return {
             name: {
                 key: self.placeholder(f"state:{name}.{key}", value)
@@ -467,7 +435,7 @@ def _restored(value: Any, content: Any) -> Any:
 
 
 @contextmanager
-def _recording(frontend: Frontend, shared: bool) -> Iterator[_StepTracer]:
+def _recording(frontend: Frontend, shared: bool) -> Iterator[Traced]:
     """A context for running Python on placeholders, in torch.export's mode.
 
     Libraries such as transformers (for attention masks) skip checks of values while
@@ -476,7 +444,7 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_StepTracer]:
     recording = frontend.recording
     try:
         with torch_internals.exporting(), recording.recording(shared=shared):
-            yield _StepTracer(frontend)
+            yield Traced(frontend)
     except (ControlFlowError, ForeignDataError) as error:
         raise ExportError(f"{error_line(error.__cause__ or error)}{error}") from error
     except NoKernelError as error:

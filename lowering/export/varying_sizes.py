@@ -38,7 +38,9 @@ def record_for_sizes(request: ExportRequest, arguments: DynamicArguments) -> Pro
     # PyTorch broadcasts dimensions of size 1, and may leave them out.
     single = [d.name for d in dimensions if d.min == 1]
     trials = [[name] for name in single] + ([single] if len(single) > 1 else [])
-    larger = {d.name: d.size_above(1) for d in dimensions}
+    larger = {
+        d.name: d.max if d.max is not None and d.max < 3 else max(d.min, 3) for d in dimensions
+    }
     for names in trials:
         if not _holds_at(program.module, request, arguments, larger | dict.fromkeys(names, 1)):
             dimensions = tuple(

@@ -25,24 +25,30 @@ class Slot:
 
 def build_signature(definition: Definition) -> inspect.Signature:
     """The arguments of the operator or function that an entry catches; see `Definition`."""
-    return inspect.Signature([_parameter(a) for a in definition.signature.arguments])
+    parameters = []
+    for argument in definition.signature.arguments:
+        kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if argument.keyword_only:
+            kind = inspect.Parameter.KEYWORD_ONLY
+        default = argument.default if argument.has_default else inspect.Parameter.empty
+        parameters.append(inspect.Parameter(argument.name, kind, default=default))
+    return inspect.Signature(parameters)
 
 
 def split_arrays(
     definition: Definition, named: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[Any]]:
     """Arguments by name, with a `Slot` for each array, and the arrays."""
+    values: dict[str, Any] = {}
     arrays: list[Any] = []
-    return {name: _value(definition, name, v, arrays) for name, v in named.items()}, arrays
-
-
-def _value(definition: Definition, name: str, value: Any, arrays: list[Any]) -> Any:
-    argument = definition.signature.argument(name)
-    assert argument is not None
-    is_operand = argument.kind in ("tensor", "tensors", "optional_tensors") or (
-        argument.kind == "other" and name in definition.entry.operands
-    )
-    return _taken(value, is_operand, argument, arrays)
+    for name, value in named.items():
+        argument = definition.signature.argument(name)
+        assert argument is not None
+        is_operand = argument.kind in ("tensor", "tensors", "optional_tensors") or (
+            argument.kind == "other" and name in definition.entry.operands
+        )
+        values[name] = _taken(value, is_operand, argument, arrays)
+    return values, arrays
 
 
 def _taken(value: Any, is_operand: bool, argument: Argument, arrays: list[Any]) -> Any:
@@ -83,13 +89,3 @@ def typed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return (type(value), *map(typed, value))
     return key_of(value)
-
-
-def _parameter(argument: Argument) -> inspect.Parameter:
-    kind = (
-        inspect.Parameter.KEYWORD_ONLY
-        if argument.keyword_only
-        else inspect.Parameter.POSITIONAL_OR_KEYWORD
-    )
-    default = argument.default if argument.has_default else inspect.Parameter.empty
-    return inspect.Parameter(argument.name, kind, default=default)

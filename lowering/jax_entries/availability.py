@@ -62,10 +62,8 @@ def find_examples(definition: Definition) -> tuple[ExampleCall, ...] | NoCalls:
         LoweringError: the entry has no arguments in JAX.
     """
     entry = definition.entry
-    if entry.op is None or entry.adapt is None:
-        return example_calls(entry)
     examples = example_calls(entry)
-    if isinstance(examples, NoCalls):
+    if entry.op is None or entry.adapt is None or isinstance(examples, NoCalls):
         return examples
     try:
         values = adapted(entry.adapt, definition.function, *examples[0].arguments())

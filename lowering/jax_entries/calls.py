@@ -1,10 +1,9 @@
 """One kind of call of an entry: its composite, its backward, and its rule for vmap."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -40,8 +39,21 @@ from lowering.jax_entries.traced import depends_on, is_same
 
 Made = TypeVar("Made")
 
+Types = tuple[Any | None, ...]
+"""The types of arrays; None for absent arrays."""
+Axes = tuple[int | None, ...]
+"""For each operand, 0 if it has one more dimension at the front, which counts calls."""
 Invoke = Callable[[Definition, Mapping[str, Any]], Any]
 """Calls another entry, with its arguments by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source of an operand of a backward."""
+
+    kind: Literal["grad", "operand", "result", "further"]
+    """The kind of the source. JAX's derivative does not read an array of the kind `further`."""
+    number: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +105,7 @@ class EntryCall:
         return tuple(position for position in self._read[1] if position is not None)
 
     @property
-    def _types(self) -> tuple[Any | None, ...]:
+    def _types(self) -> Types:
         """The type of each operand; None for an absent operand."""
         return tuple(None if n is None else self.arrays[n] for n in self._read[1])
 
@@ -270,14 +282,10 @@ class EntryCall:
         return bind(backward, [*cts.present, *(value for value in saved if value is not None)])
 
     @computed_once
-    def backward_kind(
-        self,
-        grads: tuple[Any | None, ...],
-        needed: tuple[bool, ...],
-        saved: tuple[Any | None, ...],
-    ) -> Kind:
+    def backward_kind(self, grads: Types, needed: tuple[bool, ...], saved: Types) -> Kind:
         """The derived backward, which is a separate composite."""
-        derived = self._backward_spec(grads, needed)
+        present, taken = tuple(grad is not None for grad in grads), self._taken(len(grads))
+        derived = BackwardSpec(self.spec, self._types, present, self._whole(needed), taken)
         operands = [*(grad for grad in grads if grad is not None), *saved]
         function = self._lowered(meaning.backward, self.definition, derived, operands)
         if derived.unsaved:
@@ -288,47 +296,44 @@ class EntryCall:
             derived.refuse_unsaved(read[len(read) - len(unsaved) :])
         return self._backward_kind(function, grads, needed, saved)
 
-    def _backward_spec(self, grads: Sequence[Any | None], needed: tuple[bool, ...]) -> BackwardSpec:
-        return BackwardSpec(
-            self.spec,
-            self._types,
-            present=tuple(grad is not None for grad in grads),
-            needed=self._whole(needed),
-            taken=self._taken(len(grads)),
-        )
-
     def _backward_kind(
-        self,
-        function: Callable[..., Any],
-        grads: tuple[Any | None, ...],
-        needed: tuple[bool, ...],
-        saved: tuple[Any | None, ...],
+        self, function: Callable[..., Any], grads: Types, needed: tuple[bool, ...], saved: Types
     ) -> Kind:
         """The derived backward that a function of gradients and saved values computes."""
         entry = self.definition.entry
         present = [type_ for type_ in (*grads, *saved) if type_ is not None]
         mask = attribute_types.boolean_list(self._whole(needed))
+
+        def make(forward: EntryCall, grads: Types, saved: Types) -> Kind:
+            return forward.backward_kind(grads, needed, saved)
+
         return Kind(
             entry.backward_name,
             entry.version,
             texts({**self._attributes, "output_mask": mask}),
             self._lowered(trace, function, present),
-            DerivedBackward(self, grads, needed, saved),
+            BackwardRules(self, grads, saved, self._sources(grads, saved), make),
         )
 
     def _taken(self, results: int) -> tuple[int, ...]:
         """See `taken_by_derived`."""
         return taken_by_derived(self.spec, results)
 
-    def forward_axes(self, saved: Sequence[int | None], results: int) -> tuple[int | None, ...]:
-        """The axes of the present operands, from those of the backward's operands. Operands that
-        the backward does not take have an axis."""
-        taken = self._taken(results)
-        return tuple(
-            saved[taken.index(n)] if n in taken else 0
-            for n, type_ in enumerate(self._types)
-            if type_ is not None
-        )
+    def _sources(self, grads: Types, saved: Types) -> tuple[Source, ...]:
+        """The sources of the operands of the derived backward."""
+        count, results = len(self._types), len(grads)
+        sources = [Source("grad", n) for n in range(sum(grad is not None for grad in grads))]
+        for n, type_ in zip(self._taken(results), saved, strict=True):
+            if type_ is None:
+                continue
+            if n < count:
+                before = self._types[:n]
+                sources.append(Source("operand", sum(type_ is not None for type_ in before)))
+            elif n < count + results:
+                sources.append(Source("result", n - count))
+            else:
+                sources.append(Source("further", n - count - results))
+        return tuple(sources)
 
     def _whole(self, needed: Sequence[bool]) -> tuple[bool, ...]:
         """`needed`, with False for absent operands."""
@@ -358,7 +363,7 @@ class EntryCall:
 
     @computed_once
     def operator_after(
-        self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
+        self, backward: Definition, grads: Types, needed: tuple[bool, ...]
     ) -> meaning.Arrays:
         """See `meaning.operator_backward`."""
         definition, op = self.definition, backward.entry.op
@@ -377,17 +382,17 @@ class EntryCall:
     # ---- Rules: vmap ----
 
     @computed_once
-    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+    def batched(self, size: int, axes: Axes) -> tuple[Kind, bool] | None:
         """See `Rules`. The first dimension of the operands with an axis counts the calls."""
 
-        def moved(chosen: tuple[int | None, ...]) -> Kind | None:
+        def moved(chosen: Axes) -> Kind | None:
             call = self.moved(size, chosen)
             return None if call is None else call.kind
 
         return batched_kind(self.kind, moved, size, axes)
 
     @computed_once
-    def moved(self, size: int, axes: tuple[int | None, ...]) -> "EntryCall | None":
+    def moved(self, size: int, axes: Axes) -> "EntryCall | None":
         """The call with one more dimension at the front of operands with an axis; None if the
         operator has no such call."""
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
@@ -408,18 +413,39 @@ class EntryCall:
             return None
 
 
-class BackwardRules(ABC):
+@dataclass(frozen=True, eq=False)
+class BackwardRules:
     """`Rules` of a backward. It is differentiated through its decomposition."""
 
-    @property
-    @abstractmethod
-    def kind(self) -> Kind:
-        """The backward."""
+    forward: EntryCall
+    grads: Types
+    saved: Types
+    """The types of the values that a derived backward takes."""
+    sources: tuple[Source, ...]
+    """The sources of the backward's operands."""
+    make: Callable[[EntryCall, Types, Types], Kind | None]
+    """Makes the backward of a call, for types of gradients and of saved values; None if there is no
+    such backward."""
 
-    @abstractmethod
-    def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
+    def moved(self, size: int, axes: Axes) -> Kind | None:
         """The backward of the forward with one more dimension at the front of operands with an
-        axis; None if there is no such backward."""
+        axis; None if there is no such backward. Values that the backward does not take have an
+        axis."""
+        by_source = dict(zip(self.sources, axes, strict=True))
+        present = sum(grad is not None for grad in self.grads)
+        grad_axes = [by_source.get(Source("grad", n), 0) for n in range(present)]
+        operands = range(len(self.forward.order))
+        forward = self.forward.moved(
+            size, tuple(by_source.get(Source("operand", n), 0) for n in operands)
+        )
+        if forward is None:
+            return None
+        grads = _all_wider(self.grads, grad_axes, size)
+        saved = _all_wider(self.saved, axes[present:], size)
+        try:
+            return self.make(forward, grads, saved)
+        except (LoweringError, InvalidCallError):  # the gradients are not those of such a call
+            return None
 
     def differentiable(self, needed: tuple[bool, ...]) -> Kind | None:
         """See `Rules`."""
@@ -429,40 +455,19 @@ class BackwardRules(ABC):
         """See `Rules`."""
         raise AssertionError("the gradient of the decomposition is taken")
 
-    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+    def batched(self, size: int, axes: Axes) -> tuple[Kind, bool] | None:
         """See `Rules`."""
-        return batched_kind(self.kind, lambda chosen: self.moved(size, chosen), size, axes)
+        kind = self.make(self.forward, self.grads, self.saved)
+        assert kind is not None
+        return batched_kind(kind, lambda chosen: self.moved(size, chosen), size, axes)
 
 
-@dataclass(frozen=True, eq=False)
-class DerivedBackward(BackwardRules):
-    """`Rules` of a derived backward."""
-
-    forward: EntryCall
-    grads: tuple[Any | None, ...]
-    needed: tuple[bool, ...]
-    saved: tuple[Any | None, ...]
-
-    @property
-    def kind(self) -> Kind:
-        return self.forward.backward_kind(self.grads, self.needed, self.saved)
-
-    def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
-        rest = iter(axes)
-        every = [None if t is None else next(rest) for t in (*self.grads, *self.saved)]
-        saved_axes = every[len(self.grads) :]
-        forward = self.forward.moved(size, self.forward.forward_axes(saved_axes, len(self.grads)))
-        if forward is None:
-            return None
-        types = [
-            type_ if axis is None else wider(type_, size)
-            for type_, axis in zip((*self.grads, *self.saved), every, strict=True)
-        ]
-        grads, saved = tuple(types[: len(self.grads)]), tuple(types[len(self.grads) :])
-        try:
-            return forward.backward_kind(grads, self.needed, saved)
-        except (LoweringError, InvalidCallError):  # the gradients are not those of such a call
-            return None
+def _all_wider(types: Sequence[Any | None], axes: Sequence[int | None], size: int) -> Types:
+    """Types, of which those with an axis have one more dimension. None has no axis."""
+    rest = iter(axes)
+    return tuple(
+        type_ if type_ is None or next(rest) is None else wider(type_, size) for type_ in types
+    )
 
 
 def wider(type_: Any, size: int) -> Any:
@@ -471,9 +476,9 @@ def wider(type_: Any, size: int) -> Any:
 
 def batched_kind(
     single: Kind,
-    moved: Callable[[tuple[int | None, ...]], Kind | None],
+    moved: Callable[[Axes], Kind | None],
     size: int,
-    axes: tuple[int | None, ...],
+    axes: Axes,
 ) -> tuple[Kind, bool] | None:
     """A composite of many calls of `single`, with an axis for the operands that have an axis, or
     else for all operands; None if no such composite has the same meaning.

@@ -91,7 +91,8 @@ class _Expressions:
             return [self._broadcast(operands[0], parameters["broadcast_dimensions"], types[0])]
         described: list[Any] = list(operands)
         if name in _ELEMENTWISE:
-            described = [self._operand(number) for number in operands]
+            # The key of an operand leaves a broadcast out.
+            described = [self._broadcasts.get(number, number) for number in operands]
         plain = tuple(sorted((key, _plain(value)) for key, value in parameters.items()))
         whole = self._number(name, tuple(described), plain, tuple(types))
         return [self._number("result", whole, n) for n in range(len(types))]
@@ -104,10 +105,6 @@ class _Expressions:
         number = self._number("broadcast", operand, dims, type_)
         self._broadcasts[number] = (operand, dims)
         return number
-
-    def _operand(self, number: int) -> Any:
-        """The key of an operand of an elementwise operation, which does not include a broadcast."""
-        return self._broadcasts.get(number, number)
 
     def _number(self, *parts: Any) -> int:
         return self._numbers.setdefault(parts, len(self._numbers))

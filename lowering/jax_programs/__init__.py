@@ -7,12 +7,11 @@ be removed.
 | module | contents |
 |---|---|
 | `plugin` | turns on the entries of XLA_COMPOSITE_OP when JAX starts its devices |
-| `activation` | the entries that are on |
+| `activation` | the entries that are on, and `composites.jax.stats` |
 | `replacing` | replaces and restores the code of a function |
 | `catching` | composites made by the adapters of entries |
 | `caught_calls` | one kind of caught call, whose decomposition is the JAX function |
 | `pulling` | JAX's derivative as a function of the operands of a backward |
 | `laid_out` | composites whose arrays have another form than the arrays of the call |
 | `functions` | the adapters that registries name |
-| `reporting` | `composites.jax.stats` and the report at exit |
 """

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import jax
 
@@ -21,8 +22,10 @@ from lowering.jax_entries.entries import Entries, entries
 from lowering.jax_entries.statistics import statistics
 from lowering.jax_entries.surroundings import change_what_is_on
 from lowering.jax_programs.catching import Catcher, Claim
-from lowering.jax_programs.replacing import Replaced, find_replaceable
+from lowering.jax_programs.replacing import ReplacedFunction, ReplacedLocal, find_replaceable
 from lowering.requests import Block, Names, Requests, RequestStack
+from lowering.stats.collect import collected
+from lowering.stats.data import Stats
 
 log = logging.getLogger("composites")
 
@@ -31,7 +34,7 @@ log = logging.getLogger("composites")
 class _Installation:
     """The functions that are replaced for a set of entries."""
 
-    replaced: list[Replaced] = field(default_factory=list)
+    replaced: list[ReplacedFunction | ReplacedLocal] = field(default_factory=list)
     waiting: list[Callable[[], object]] = field(default_factory=list)
     """Functions that stop waiting for modules that are not imported yet."""
     removed: bool = False
@@ -46,21 +49,18 @@ class _Installation:
                 claim = Claim(definitions[entry.identity], find_function(adapter), counted)
                 by_target.setdefault(target, []).append(claim)
         for target, claims in by_target.items():
-            action = self._action(target, claims, entries)
-            self.waiting.append(after_import(target.partition(":")[0], action))
+            replace = partial(self._replace, target, claims, entries)
+            self.waiting.append(after_import(target.partition(":")[0], replace))
 
-    def _action(self, target: str, claims: Sequence[Claim], entries: Entries) -> Callable[[], None]:
-        def replace() -> None:
-            if self.removed:
-                return
-            try:
-                replaceable = find_replaceable(target)
-                catcher = Catcher(target, tuple(claims), entries, replaceable.is_compiled)
-                self.replaced.append(replaceable.replace(catcher))
-            except UnusableFunctionError as error:
-                _miss(target, [claim.entry for claim in claims], error)
-
-        return replace
+    def _replace(self, target: str, claims: Sequence[Claim], entries: Entries) -> None:
+        if self.removed:
+            return
+        try:
+            replaceable = find_replaceable(target)
+            catcher = Catcher(target, tuple(claims), entries, replaceable.is_compiled)
+            self.replaced.append(replaceable.replace(catcher))
+        except UnusableFunctionError as error:
+            _miss(target, [claim.entry for claim in claims], error)
 
     def remove(self) -> None:
         """Restore all functions."""
@@ -126,6 +126,14 @@ class _ActiveJaxEntries(RequestStack):
 
 
 _active = _ActiveJaxEntries()
+
+
+def stats() -> Stats:
+    """The outcomes of the calls of JAX functions that entries catch in this process.
+
+    A call is counted when it is traced. `jax.jit` does not trace a function again for equal types.
+    """
+    return collected(statistics, active())
 
 
 def active() -> tuple[str, ...]:

@@ -91,24 +91,6 @@ def _adapted(claim: Claim, composite: CaughtComposite) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
-    """The properties that calls of one kind share."""
-
-    values: dict[str, Any]
-    types: tuple[Any, ...]
-    function: Callable[..., Any]
-    has_backward: bool
-    orders: Orders | None
-    many: Many | None
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """A key of the kind, which also depends on JAX's settings."""
-        values, form = typed(tuple(self.values.items())), (self.function, self.has_backward)
-        return values, self.types, *form, self.orders, self.many, settings_of_traces()
-
-
-@dataclass(frozen=True, slots=True)
 class CaughtComposite:
     """The composite of an entry, for the adapter of one call."""
 
@@ -176,9 +158,13 @@ class CaughtComposite:
         keeps_sums = KNOWS_SUMS or self.catcher.is_compiled
         # JAX adds up gradients of an array that is passed twice in an order of its own.
         is_repeated = len(set(map(id, flat))) < len(flat)
-        has_backward = has_backward and keeps_sums and not is_repeated
-        types = tuple(map(strong, arrays))
-        call = self._call(_Form(values, types, _Uncaught(function), has_backward, orders, many))
+        single = CaughtCall(
+            claim.definition, values, tuple(map(strong, arrays)), self.catcher.entries.invoke,
+            function=_Uncaught(function),
+            has_backward=has_backward and keeps_sums and not is_repeated,
+            many=many,
+        )  # fmt: skip
+        call = self._shared(single, orders)
 
         def put() -> Any:
             claim.statistics.caught += 1
@@ -192,50 +178,25 @@ class CaughtComposite:
         types = [strong(jnp.asarray(array)) for array in arrays]
         return is_same(trace(_Uncaught(left), types), trace(_Uncaught(right), types))
 
-    def _call(self, form: _Form) -> CaughtCall | LaidOutCall:
-        calls, key = self.catcher.calls, (self.claim.entry.identity, *form.key)
+    def _shared(self, call: CaughtCall, orders: Orders | None) -> CaughtCall | LaidOutCall:
+        """The call that equal calls share. The function of `call` takes its arrays in order."""
+        calls = self.catcher.calls
+        key = (
+            self.claim.entry.identity, typed(tuple(call.values.items())), call.arrays,
+            call.function, call.has_backward, call.many, orders, settings_of_traces(),
+        )  # fmt: skip
         try:
-            call = calls.get(key)
+            shared = calls.get(key)
         except TypeError as error:
             raise UnsupportedCallError(f"an argument cannot be compared: {error}") from error
-        if call is None:
-            call = self._make_call(form)
-            remember(calls, key, call)
-        return call
-
-    def _make_call(self, form: _Form) -> CaughtCall | LaidOutCall:
-        self._check_form(form)
-        if form.orders is None:
-            call = self._checked(form)
+        if shared is None:
+            problem = _find_problem(call, orders)
+            if problem is not None:
+                raise self._unusable(problem)
+            shared = _checked(call) if orders is None else _laid_out(call, Layout(*orders))
             self.claim.statistics.lowered += 1
-            return call
-        layout = Layout(*form.orders)
-
-        def inside(*arrays: Any) -> list[Any]:
-            results = listed(form.function(*layout.out_of(arrays, layout.operands)))
-            return layout.into(results, layout.results)
-
-        laid_out = tuple(map(ordered_type, form.types, layout.operands))
-        call = self._checked(replace(form, types=laid_out, function=inside, many=None))
-        self.claim.statistics.lowered += 1
-        in_order = replace(layout, operands=tuple(layout.operands[n] for n in call.order))
-        return LaidOutCall(call, in_order, _in_order(form.function, call.order))
-
-    def _check_form(self, form: _Form) -> None:
-        """Check the adapter's `many` and `orders`.
-
-        Raises:
-            UnusableFunctionError: they fit no call.
-        """
-        many, orders, problem = form.many, form.orders, None
-        if many is not None and many not in get_args(Many):
-            problem = f"many is {many!r}, and can be {' or '.join(map(repr, get_args(Many)))}"
-        elif many is not None and orders is not None:
-            problem = "many and orders cannot both be given"
-        elif orders is not None:
-            problem = _find_problem(orders, form.types, form.function)
-        if problem is not None:
-            raise self._unusable(problem)
+            remember(calls, key, shared)
+        return shared
 
     def _unusable(self, problem: str) -> UnusableFunctionError:
         """The error for an adapter that cannot be used."""
@@ -245,30 +206,49 @@ class CaughtComposite:
             f" {adapter.__module__}:{adapter.__qualname__}: {problem}"
         )
 
-    def _checked(self, form: _Form) -> CaughtCall:
-        order: list[int] = []
-        call = CaughtCall(
-            self.claim.definition, form.values, form.types, self.catcher.entries.invoke,
-            function=_in_order(form.function, order),
-            has_backward=form.has_backward, many=form.many,
-        )  # fmt: skip
-        order[:] = call.order
-        try:
-            call.check()
-        except UnsupportedCallError:
-            raise
-        except CompositesError as error:
-            raise UnsupportedCallError(str(error)) from error
-        return call
+
+def _laid_out(call: CaughtCall, layout: Layout) -> LaidOutCall:
+    def inside(*arrays: Any) -> list[Any]:
+        results = listed(call.function(*layout.out_of(arrays, layout.operands)))
+        return layout.into(results, layout.results)
+
+    laid_out = tuple(map(ordered_type, call.arrays, layout.operands))
+    inner = _checked(replace(call, arrays=laid_out, function=inside, many=None))
+    in_order = replace(layout, operands=tuple(layout.operands[n] for n in inner.order))
+    return LaidOutCall(inner, in_order, _in_order(call.function, inner.order))
 
 
-def _find_problem(orders: Orders, types: Sequence[Any], function: Callable[..., Any]) -> str | None:
-    """The problem of the orders of arrays and of a function's results; None if there is none."""
+def _checked(call: CaughtCall) -> CaughtCall:
+    """The call with a function of the operands in the composite's order.
+
+    Raises:
+        UnsupportedCallError: the entry does not support the call.
+    """
+    checked = replace(call, function=_in_order(call.function, call.order))
+    try:
+        checked.check()
+    except UnsupportedCallError:
+        raise
+    except CompositesError as error:
+        raise UnsupportedCallError(str(error)) from error
+    return checked
+
+
+def _find_problem(call: CaughtCall, orders: Orders | None) -> str | None:
+    """The problem of an adapter's `many` and `orders`, which fit no call; None if there is none."""
+    if call.many is not None and call.many not in get_args(Many):
+        return f"many is {call.many!r}, and can be {' or '.join(map(repr, get_args(Many)))}"
+    if orders is None:
+        return None
+    if call.many is not None:
+        return "many and orders cannot both be given"
     if len(orders) != 2:
         return f"orders has {len(orders)} parts, and not those of arrays and of results"
-    groups = [("arrays", types, orders[0])]
+    groups: list[tuple[str, Sequence[Any], tuple[Order, ...]]] = [
+        ("arrays", call.arrays, orders[0])
+    ]
     with suppress(Exception):  # the call falls back with this error
-        groups.append(("results", listed(jax.eval_shape(function, *types)), orders[1]))
+        groups.append(("results", listed(jax.eval_shape(call.function, *call.arrays)), orders[1]))
     for name, arrays, chosen in groups:
         if len(chosen) != len(arrays):
             return f"orders has {len(chosen)} of {name}, and there are {len(arrays)}"

@@ -27,9 +27,12 @@ from lowering.frontends.jax.composite_call import (
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import build_signature, split_arrays
 from lowering.jax_entries.calls import (
+    Axes,
     BackwardRules,
     EntryCall,
     Made,
+    Source,
+    Types,
     has_meaning,
     strong,
     strong_or_none,
@@ -41,7 +44,7 @@ from lowering.jax_entries.computed_once import computed_once
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.surroundings import without_composites
 from lowering.jax_programs.laid_out import LaidOutCall, ordered_type
-from lowering.jax_programs.pulling import Arrays, NotExpressible, Source, pulled_back
+from lowering.jax_programs.pulling import Arrays, NotExpressible, pulled_back
 
 Many = Literal["merged", "stacked"]
 """The form of many calls in one: `merged` in the first dimension of all arrays, whose elements are
@@ -141,33 +144,15 @@ class CaughtCall(_PlainCall):
         return bind(kind, [by_kind[source.kind][source.number] for source in sources])
 
     @computed_once
-    def backward_kind(
-        self,
-        grads: tuple[Any | None, ...],
-        needed: tuple[bool, ...],
-        saved: tuple[Any | None, ...],
-    ) -> Kind:
+    def backward_kind(self, grads: Types, needed: tuple[bool, ...], saved: Types) -> Kind:
         """See `EntryCall`."""
-        sources = [Source("grad", n) for n in range(sum(grad is not None for grad in grads))]
-        for n, type_ in zip(self._taken(len(grads)), saved, strict=True):
-            if type_ is not None:
-                sources.append(self._source(n, len(grads)))
+        sources = self._sources(grads, saved)
         function = self._lowered(pulled_back, self.function, self._present, grads, needed, sources)
         return replace(self._backward_kind(function, grads, needed, saved), uncompiled=function)
 
-    def _source(self, number: int, results: int) -> Source:
-        """The source of the value at a position among operands, results and further results."""
-        count = len(self._types)
-        if number < count:
-            before = self._types[:number]
-            return Source("operand", sum(type_ is not None for type_ in before))
-        if number < count + results:
-            return Source("result", number - count)
-        return Source("further", number - count - results)
-
     @computed_once
     def operator_backward(
-        self, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
+        self, grads: Types, needed: tuple[bool, ...]
     ) -> tuple[Kind, tuple[Source, ...]] | None:
         """The composite of the operator that PyTorch's autograd calls, and the sources of its
         operands; None if autograd calls other operators too, or JAX's derivative reads other
@@ -182,7 +167,7 @@ class CaughtCall(_PlainCall):
             return None
 
     def _operator_backward(
-        self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
+        self, backward: Definition, grads: Types, needed: tuple[bool, ...]
     ) -> tuple[Kind, tuple[Source, ...]] | None:
         named, arrays, array_sources = self._autograd_call(backward, grads, needed)
         types = tuple(map(strong, arrays))
@@ -192,18 +177,24 @@ class CaughtCall(_PlainCall):
         sources = tuple(array_sources[n] for n in call.order)
         function = self._lowered(pulled_back, self.function, self._present, grads, needed, sources)
         present = [types[n] for n in call.order]
+
+        def make(forward: EntryCall, grads: Types, saved: Types) -> Kind | None:
+            assert isinstance(forward, CaughtCall)
+            composite = forward.operator_backward(grads, needed)
+            return composite[0] if composite is not None and composite[1] == sources else None
+
         kind = Kind(
             backward.entry.composite_name,
             backward.entry.version,
             texts(call._attributes),
             self._lowered(trace, function, present),
-            _OperatorBackward(self, grads, needed, sources),
+            BackwardRules(self, grads, (), sources, make),
             function,
         )
         return kind, sources
 
     def _autograd_call(
-        self, backward: Definition, grads: tuple[Any | None, ...], needed: tuple[bool, ...]
+        self, backward: Definition, grads: Types, needed: tuple[bool, ...]
     ) -> tuple[dict[str, Any], list[Any], list[Source]]:
         """The arguments with which autograd calls the backward, its arrays, and their sources."""
         after = self.operator_after(backward, grads, needed)
@@ -251,7 +242,7 @@ class CaughtCall(_PlainCall):
     # ---- Rules: vmap ----
 
     @computed_once
-    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+    def batched(self, size: int, axes: Axes) -> tuple[Kind, bool] | None:
         """See `Rules`."""
         batched = super().batched(size, axes)
         if batched is not None or self.many is None or self.kind.jaxpr.effects:
@@ -286,7 +277,7 @@ class CaughtCall(_PlainCall):
         return LaidOutCall(call, layout, function, (order,))
 
     @computed_once
-    def moved(self, size: int, axes: tuple[int | None, ...]) -> "CaughtCall | None":
+    def moved(self, size: int, axes: Axes) -> "CaughtCall | None":
         """The call with batched operands, if the entry's own call can also be batched."""
         reference = self._reference
         moved = reference.moved(size, axes)
@@ -300,43 +291,6 @@ class CaughtCall(_PlainCall):
             function=jax.vmap(self.function, in_axes=tuple(axes), axis_size=size),
             has_backward=self.has_backward,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _OperatorBackward(BackwardRules):
-    """`Rules` of a backward that has an operator."""
-
-    forward: CaughtCall
-    grads: tuple[Any | None, ...]
-    needed: tuple[bool, ...]
-    sources: tuple[Source, ...]
-
-    @property
-    def kind(self) -> Kind:
-        composite = self.forward.operator_backward(self.grads, self.needed)
-        assert composite is not None
-        return composite[0]
-
-    def moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
-        by_source = dict(zip(self.sources, axes, strict=True))
-        operand_axes = tuple(
-            by_source.get(Source("operand", n), 0) for n in range(len(self.forward.order))
-        )
-        forward = self.forward.moved(size, operand_axes)
-        if not isinstance(forward, CaughtCall):  # None
-            return None
-        present = iter(range(len(self.grads)))
-        grads = tuple(
-            None if grad is None
-            else wider(grad, size) if by_source.get(Source("grad", next(present)), 0) == 0
-            else grad
-            for grad in self.grads
-        )  # fmt: skip
-        try:
-            composite = forward.operator_backward(grads, self.needed)
-        except (LoweringError, InvalidCallError):
-            return None
-        return composite[0] if composite is not None and composite[1] == self.sources else None
 
 
 def _typed(aval: Any) -> tuple[Any, ...]:

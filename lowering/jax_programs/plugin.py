@@ -35,8 +35,7 @@ def _enable(text: str) -> None:
 
     try:
         from composites.allowlist import split_allowlist
-        from lowering.jax_programs.activation import enable
-        from lowering.jax_programs.reporting import stats
+        from lowering.jax_programs.activation import enable, stats
         from lowering.stats.collect import report_at_exit
     except ModuleNotFoundError as error:
         if error.name != "torch":

@@ -6,9 +6,8 @@ output of softmax. The gradients must not depend on other values.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import compress
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,21 +18,13 @@ from jax.extend.core import Var
 from composites.errors import LoweringError
 from lowering.frontends.jax.composite_call import constant, on_selected, trace
 from lowering.frontends.jax.internals import run_equation
+from lowering.jax_entries.calls import Source
 
 Arrays = Callable[..., list[Any]]
 
 
 class NotExpressible(LoweringError):
     """The gradient needs an array that the backward does not take."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The source of an operand of a backward."""
-
-    kind: Literal["grad", "operand", "result", "further"]
-    """The kind of the source. JAX's derivative does not read an array of the kind `further`."""
-    number: int
 
 
 def pulled_back(
@@ -73,8 +64,9 @@ def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) ->
     """The last results of a traced function, as a function of its intermediate values."""
     jaxpr = traced.jaxpr
     positions: dict[Any, int] = {}
+    by_kind = {"grad": jaxpr.invars[operands:], "operand": jaxpr.invars, "result": jaxpr.outvars}
     for position, source in enumerate(sources):
-        atom = _atom(jaxpr, source, operands)
+        atom = None if source.kind == "further" else by_kind[source.kind][source.number]
         if isinstance(atom, Var):
             positions.setdefault(atom, position)
     outputs = jaxpr.outvars[results:]
@@ -102,16 +94,3 @@ def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) ->
         return [jnp.asarray(read(atom), atom.aval.dtype) for atom in outputs]
 
     return evaluate
-
-
-def _atom(jaxpr: Any, source: Source, operands: int) -> Any:
-    """The variable of the traced function for a source; None if there is none."""
-    match source.kind:
-        case "grad":
-            return jaxpr.invars[operands + source.number]
-        case "operand":
-            return jaxpr.invars[source.number]
-        case "result":
-            return jaxpr.outvars[source.number]
-        case "further":
-            return None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dis import get_instructions
 from types import CellType, CodeType, FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 from composites.errors import UnusableFunctionError, did_you_mean
 from composites.functions import import_module
@@ -24,13 +24,6 @@ _LOCALS = "<locals>"
 
 Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """A function of the original function and the arguments of a call."""
-
-
-class Replaced(Protocol):
-    """A function that was replaced, whose calls go to a handler until `restore`."""
-
-    def restore(self) -> None:
-        """Restore the function."""
 
 
 class ReplacedFunction:
@@ -54,7 +47,7 @@ class ReplacedFunction:
         function.__code__ = _calling(handled, self._code)
 
     def restore(self) -> None:
-        """See `Replaced`."""
+        """Restore the function."""
         self._function.__code__ = self._code
         if self._signature is None:
             vars(self._function).pop("__signature__", None)
@@ -108,7 +101,7 @@ class ReplacedLocal:
         _exchange(code, self._calling)
 
     def restore(self) -> None:
-        """See `Replaced`."""
+        """Restore the functions."""
         self._is_restored = True
         self._maker.__code__ = self._maker_code
         _exchange(self._calling, self._code)
@@ -206,7 +199,7 @@ class Replaceable:
     local: CodeType | None = None
     """The code of the local function of `function` that is replaced; None to replace `function`."""
 
-    def replace(self, handler: Handler) -> Replaced:
+    def replace(self, handler: Handler) -> ReplacedFunction | ReplacedLocal:
         """Make calls go to a handler."""
         if self.local is None:
             return ReplacedFunction(self.function, handler)

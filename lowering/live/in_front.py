@@ -67,7 +67,11 @@ def _compiled(
 
 
 def _with_operators(source: torch.fx.GraphModule, device: torch.device) -> torch.fx.GraphModule:
-    """A graph with operators instead of composites, and its tensors on a device."""
+    """A graph with operators instead of composites, and its tensors on a device.
+
+    Raises:
+        UnsupportedCallError: a composite has no decomposition in PyTorch.
+    """
     writer = _Writer(device)
     for name, part in source.named_children():
         if isinstance(part, torch.fx.GraphModule):
@@ -75,38 +79,24 @@ def _with_operators(source: torch.fx.GraphModule, device: torch.device) -> torch
         writer.parts.add_module(name, part)
     values: dict[torch.fx.Node, Any] = {}
     for node in source.graph.nodes:
-        values[node] = _written(node, source, values, writer)
-    return torch.fx.GraphModule(writer.parts, writer.graph)
-
-
-def _written(
-    node: torch.fx.Node,
-    source: torch.fx.GraphModule,
-    values: Mapping[torch.fx.Node, Any],
-    writer: "_Writer",
-) -> Any:
-    """The node that replaces a node, or a list of nodes if it returns several tensors.
-
-    Raises:
-        UnsupportedCallError: the node is a composite that only JAX computes.
-    """
-    target: Any = node.target
-    if node.op == "get_attr":
-        attribute = read_attribute(source, target)
+        target: Any = node.target
+        operands = [values[operand] for operand in node.all_input_nodes]
+        attribute = read_attribute(source, target) if node.op == "get_attr" else None
+        is_hooked = bool(capture.KERNELS.get(target))
+        expansion = _expansion(node) if is_hooked else None
         if isinstance(attribute, torch.Tensor):
-            return writer.constant(attribute)
-    operands = [values[operand] for operand in node.all_input_nodes]
-    if target is getitem and isinstance(operands[0], list):
-        number: Any = node.args[1]
-        return operands[0][number]
-    if capture.KERNELS.get(target):
-        expansion = _expansion(node)
-        if expansion is not None:
+            values[node] = writer.constant(attribute)
+        elif target is getitem and isinstance(operands[0], list):
+            values[node] = operands[0][node.args[1]]
+        elif expansion is not None:
             expanded, nested = expansion
-            return nested(writer.inlined(expanded, operands))
-        if target.namespace == "composites":  # an operator that only this project's hooks compute
+            values[node] = nested(writer.inlined(expanded, operands))
+        elif is_hooked and target.namespace == "composites":
+            # An operator that only this project's hooks compute.
             raise UnsupportedCallError(f"{node.args[-2]} has no decomposition in PyTorch")
-    return writer.copied(node, values)
+        else:
+            values[node] = writer.copied(node, values)
+    return torch.fx.GraphModule(writer.parts, writer.graph)
 
 
 def _expansion(node: torch.fx.Node) -> tuple[torch.fx.Graph, Callable[[Iterator[Any]], Any]] | None:

@@ -36,7 +36,7 @@ class KeptTensor:
     def __init__(self, tensor: Tensor, state: "KeptState") -> None:
         """A tensor of a state, whose values are in PyTorch's memory."""
         self.states = [state]
-        self._form = _form(tensor)
+        self.form = _form(tensor)
         self._order = memory_order(tensor)
         self._array: Any = None
         self._copy: Callable[[], Tensor | None] = lambda: None
@@ -45,10 +45,6 @@ class KeptTensor:
     def is_on_devices(self) -> bool:
         """True if the values are on the devices, and PyTorch's memory is not in use."""
         return self._array is not None
-
-    def is_whole_view(self, tensor: Tensor) -> bool:
-        """Return whether a tensor that shares the storage is the same view of it."""
-        return _form(tensor) == self._form
 
     def array(self, tensor: Tensor, put: Callable[[Tensor], Any]) -> Any:
         """The values on the devices, with dimensions in the order of the tensor's memory.
@@ -103,7 +99,7 @@ def _form(tensor: Tensor) -> tuple[Any, ...]:
 def kept_tensor(tensor: Tensor) -> KeptTensor | None:
     """The kept tensor that has the storage of a tensor, unless the tensor is another view of it."""
     kept = _kept_storage(tensor)
-    return kept if kept is not None and kept.is_whole_view(tensor) else None
+    return kept if kept is not None and kept.form == _form(tensor) else None
 
 
 def _has_storage(tensor: Tensor) -> bool:

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from composites.errors import CompositesError
-from lowering.emission.types import TensorType
-from lowering.export.dimensions import symbolic_shape
 from lowering.export.manifest import Value
 from lowering.export.program import Program
 from lowering.frontends.protocols import LoweredGraph
@@ -37,11 +35,11 @@ def save_graph(
         ProgramError: the program cannot be written.
     """
     inputs = tuple(
-        _value("rng_seed" if p.operand is None else f"arg:{operands[p.operand]}", p.type)
+        Value.from_type("rng_seed" if p.operand is None else f"arg:{operands[p.operand]}", p.type)
         for p in lowered.parameters
     )
     outputs = tuple(
-        _value(f"out:{position}", type_)
+        Value.from_type(f"out:{position}", type_)
         for position, type_ in zip(results, lowered.results, strict=True)
     )
     renamed = partial(rename_module, name=kind)
@@ -49,10 +47,6 @@ def save_graph(
     written = _new_folder(Path(folder), kind)
     Program(module, inputs, outputs).save(written)
     return written
-
-
-def _value(name: str, type_: TensorType) -> Value:
-    return Value(name, symbolic_shape(type_.shape), type_.element_type)
 
 
 def _new_folder(parent: Path, kind: str) -> Path:

@@ -16,7 +16,7 @@ from composites.errors import CompositesError, MissingPackageError, SuggestionEr
 from composites.user_code import error_line
 from lowering import activation
 from lowering.export.optimizers import OptimizerFactory
-from lowering.export.tracing import Traced, nothing_kept, trace_inference, trace_training
+from lowering.export.tracing import Traced, nothing_kept, trace
 from lowering.suggestion.callees import Trained
 from lowering.suggestion.draft import Drafting, Suggestion
 from lowering.suggestion.recording import StepRecord, record
@@ -64,12 +64,11 @@ def suggest(
     """
     trained = Trained(module) if backward or optimizer is not None else None
 
-    def trace() -> Traced:
-        frontend = activation.backend().frontend
+    def traced() -> Traced:
+        frontend, train = activation.backend().frontend, trained is not None
+        called = module if trained is None else trained
         try:
-            if trained is None:
-                return trace_inference(frontend, module, args, kwargs or {})
-            return trace_training(frontend, trained, args, kwargs or {}, optimizer)
+            return trace(frontend, called, args, kwargs or {}, train=train, optimizer=optimizer)
         except (CompositesError, MissingPackageError):
             raise
         except Exception as error:
@@ -81,7 +80,7 @@ def suggest(
         if frontend.labels is None:
             raise SuggestionError("this frontend does not record which call makes an instruction")
         with nothing_kept(frontend, module):
-            return record(trace, frontend.labels)
+            return record(traced, frontend.labels)
 
     with activation.for_export(ops):
         on = activation.active()

@@ -20,7 +20,7 @@ from lowering.frontends.protocols import Frontend
 from lowering.sample_calls import NoCalls, Sample
 from lowering.stablehlo.composites import find_composites, fingerprint, signature
 from lowering.verification import runs
-from lowering.verification.judgement import Judged, Outcomes, greatest, judge
+from lowering.verification.judgement import Outcomes, greatest, judge
 from lowering.verification.results import Check, Finding, Row, Unclaimed
 from lowering.verification.runs import Raised, Run, Values
 from lowering.verification.samples import Samples, chosen, sources, without_gradients
@@ -230,7 +230,23 @@ class _Verifier:
     def _judged(
         self, bare: Row, prepared: Sequence[Prepared], stock: Run, ours: Run, calls: Counter[str]
     ) -> Row:
-        judged = [self._judge(number, item, stock, ours) for number, item in enumerate(prepared)]
+        is_set = self.subject.alternative or self.dtype in dict(self.subject.entry.tolerance)
+        judged = [
+            judge(
+                Outcomes(
+                    sample=item.sample.text,
+                    cpu=item.cpu,
+                    wide=item.wide,
+                    stock=stock.outcomes[number],
+                    ours=ours.outcomes[number],
+                    again=ours.again.get(number),
+                    is_random=item.is_random,
+                    is_native=self._is_native(),
+                    limit=self._tolerance() if is_set else None,
+                )
+            )
+            for number, item in enumerate(prepared)
+        ]
         bits = [item.same_bits for item in judged if item.same_bits is not None]
         findings = [finding for item in judged for finding in item.findings]
         if not calls and not findings:
@@ -245,22 +261,6 @@ class _Verifier:
             numbers=greatest([item.numbers for item in judged]),
             same_bits=all(bits) if bits else None,
             findings=tuple(findings),
-        )
-
-    def _judge(self, number: int, item: Prepared, stock: Run, ours: Run) -> Judged:
-        is_set = self.subject.alternative or self.dtype in dict(self.subject.entry.tolerance)
-        return judge(
-            Outcomes(
-                sample=item.sample.text,
-                cpu=item.cpu,
-                wide=item.wide,
-                stock=stock.outcomes[number],
-                ours=ours.outcomes[number],
-                again=ours.again.get(number),
-                is_random=item.is_random,
-                is_native=self._is_native(),
-                limit=self._tolerance() if is_set else None,
-            )
         )
 
     def _tolerance(self) -> float:

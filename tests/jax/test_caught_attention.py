@@ -224,9 +224,9 @@ def test_what_is_left_alone() -> None:
 
     lengths, key = jnp.asarray([3, 2], jnp.int32), jax.random.key(7)
     programs: list[tuple[str, Function]] = [
-        ("lengths of sequences", partial(attention, key_value_seq_lengths=lengths)),
-        ("lengths of sequences", partial(attention, query_seq_lengths=lengths)),
-        ("a local window", partial(attention, is_causal=True, local_window_size=2)),
+        ("key_value_seq_lengths is set", partial(attention, key_value_seq_lengths=lengths)),
+        ("query_seq_lengths is set", partial(attention, query_seq_lengths=lengths)),
+        ("local_window_size is set", partial(attention, is_causal=True, local_window_size=2)),
         ("scale is an array", lambda q, k, v: attention(q, k, v, scale=jnp.abs(q).max())),
         (
             "not arrays of one floating-point type",
@@ -237,9 +237,9 @@ def test_what_is_left_alone() -> None:
             "the weights have dropout",
             partial(nnx.dot_product_attention, dropout_rng=key, dropout_rate=0.5),
         ),
-        ("a precision is given", linen(precision="highest")),
+        ("precision is set", linen(precision="highest")),
         ("another type than the computation", linen(dtype=np.float16)),
-        ("functions for products", linen(einsum_dot_general=jax.lax.dot_general)),
+        ("einsum_dot_general is set", linen(einsum_dot_general=jax.lax.dot_general)),
         (
             "the bias is not an array of floats",
             lambda q, k, v: attention(q, k, v, MASK.astype(jnp.int32)),

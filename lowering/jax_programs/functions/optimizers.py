@@ -10,7 +10,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from composites.errors import UnsupportedCallError
 from lowering.jax_programs.functions.arguments import has_floats
@@ -21,6 +21,23 @@ class _Rule(ABC):
 
     averages: ClassVar[tuple[str, ...]]
     """The fields of the state that have an array for each parameter."""
+    numbers: ClassVar[tuple[str, ...]]
+    """The variables of optax's function that are numbers."""
+    flags: ClassVar[tuple[str, ...]] = ()
+    """The variables that are True or False."""
+
+    @classmethod
+    def from_update(cls, update: Callable[..., Any]) -> Self:
+        """The rule of a function of optax: its numbers, its flags, and the types of the numbers."""
+        variables = inspect.getclosurevars(update).nonlocals
+        if not all(name in variables for name in (*cls.numbers, *cls.flags)):
+            raise UnsupportedCallError("this release of optax has other hyperparameters")
+        values = [variables[name] for name in cls.numbers]
+        for name, value in zip(cls.numbers, values, strict=True):
+            if type(value) not in (int, float):
+                raise UnsupportedCallError(f"{name} is not a Python number")
+        flags = [bool(variables[name]) for name in cls.flags]
+        return cls(*values, *flags, tuple(map(type, values)))  # type: ignore[call-arg]
 
     @property
     @abstractmethod
@@ -51,12 +68,8 @@ class _Adam(_Rule):
     """The types of the numbers. 1 and 1.0 are equal, but JAX computes in other types with them."""
 
     averages: ClassVar[tuple[str, ...]] = ("mu", "nu")
-
-    @classmethod
-    def from_update(cls, update: Callable[..., Any]) -> "_Adam":
-        (b1, b2, eps, eps_root), types = _numbers(update, "b1", "b2", "eps", "eps_root")
-        (nesterov,) = _variables(update, "nesterov")
-        return cls(b1, b2, eps, eps_root, nesterov, types)
+    numbers: ClassVar[tuple[str, ...]] = ("b1", "b2", "eps", "eps_root")
+    flags: ClassVar[tuple[str, ...]] = ("nesterov",)
 
     @property
     def attributes(self) -> Mapping[str, Any]:
@@ -97,14 +110,7 @@ class _Lion(_Rule):
     types: tuple[type, ...]
 
     averages: ClassVar[tuple[str, ...]] = ("mu",)
-
-    @classmethod
-    def from_update(cls, update: Callable[..., Any]) -> "_Lion":
-        # Releases before 0.2.6 have only this mode.
-        if inspect.getclosurevars(update).nonlocals.get("mode", "hard") != "hard":
-            raise UnsupportedCallError("the direction is not a sign")
-        (b1, b2), types = _numbers(update, "b1", "b2")
-        return cls(b1, b2, types)
+    numbers: ClassVar[tuple[str, ...]] = ("b1", "b2")
 
     @property
     def attributes(self) -> Mapping[str, Any]:
@@ -126,12 +132,8 @@ class _Trace(_Rule):
     types: tuple[type, ...]
 
     averages: ClassVar[tuple[str, ...]] = ("trace",)
-
-    @classmethod
-    def from_update(cls, update: Callable[..., Any]) -> "_Trace":
-        (decay,), types = _numbers(update, "decay")
-        (nesterov,) = _variables(update, "nesterov")
-        return cls(decay, bool(nesterov), types)
+    numbers: ClassVar[tuple[str, ...]] = ("decay",)
+    flags: ClassVar[tuple[str, ...]] = ("nesterov",)
 
     @property
     def attributes(self) -> Mapping[str, Any]:
@@ -146,39 +148,26 @@ class _Trace(_Rule):
 
 def scale_by_adam(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
     """The update of `optax.scale_by_adam`: one composite for each parameter, or none at all."""
-    return _for_each(composite, _Adam.from_update(composite.original), updates, state, params)
+    return _for_each(composite, _Adam, updates, state, params)
 
 
 def scale_by_lion(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
     """The update of `optax.scale_by_lion`."""
-    return _for_each(composite, _Lion.from_update(composite.original), updates, state, params)
+    # Releases before 0.2.6 have only this mode.
+    if inspect.getclosurevars(composite.original).nonlocals.get("mode", "hard") != "hard":
+        raise UnsupportedCallError("the direction is not a sign")
+    return _for_each(composite, _Lion, updates, state, params)
 
 
 def trace(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
     """The update of `optax.trace`."""
-    return _for_each(composite, _Trace.from_update(composite.original), updates, state, params)
+    return _for_each(composite, _Trace, updates, state, params)
 
 
-def _variables(update: Callable[..., Any], *names: str) -> list[Any]:
-    nonlocals = inspect.getclosurevars(update).nonlocals
-    if not all(name in nonlocals for name in names):
-        raise UnsupportedCallError("this release of optax has other hyperparameters")
-    return [nonlocals[name] for name in names]
-
-
-def _numbers(update: Callable[..., Any], *names: str) -> tuple[list[Any], tuple[type, ...]]:
-    """Variables of a function that are numbers, and their types."""
-    values = _variables(update, *names)
-    for name, value in zip(names, values, strict=True):
-        if type(value) not in (int, float):
-            raise UnsupportedCallError(f"{name} is not a Python number")
-    return values, tuple(map(type, values))
-
-
-def _for_each(composite: Any, rule: _Rule, updates: Any, state: Any, params: Any) -> Any:
+def _for_each(composite: Any, kind: type[_Rule], updates: Any, state: Any, params: Any) -> Any:
     import jax
 
-    fields = rule.averages
+    rule, fields = kind.from_update(composite.original), kind.averages
     if not set(fields) <= set(getattr(state, "_fields", ())):
         raise UnsupportedCallError("the state is not of optax's type")
     grads, structure = jax.tree.flatten(updates)
