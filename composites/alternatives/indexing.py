@@ -11,7 +11,11 @@ from jax import Array, lax
 
 
 def embedding_dense_backward(
-    grad_output: Array, indices: Array, num_weights: int, padding_idx: int, *_: bool
+    grad_output: Array,
+    indices: Array,
+    num_weights: int,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
 ) -> Array:
     """`aten::embedding_dense_backward` without `scale_grad_by_freq`. Sums are in f32."""
     width, count = grad_output.shape[-1], indices.size

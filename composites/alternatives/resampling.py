@@ -4,8 +4,7 @@ If an axis grows by a whole factor, the output elements of one phase read the sa
 the same weights: each phase is one weighted sum of the whole image, and the phases are interleaved.
 Otherwise columns are resampled by a product with the matrix of weights, because rows of an image
 are contiguous, and rows by their few taps. (In such a product, a non-finite number spreads along
-its row.) Sums are in f32, even if the image is bf16. Calls whose scale factors would change the
-positions of elements have other decompositions, so the factors are not read.
+its row.) Sums are in f32, even if the image is bf16.
 """
 
 from collections.abc import Iterator, Sequence
@@ -77,7 +76,12 @@ def _product(equation: str, image: Array, matrix: Array) -> Array:
     return jnp.einsum(equation, image, matrix, precision=lax.Precision.HIGHEST)
 
 
-def upsample_nearest2d(self: Array, output_size: Sequence[int], *_: float | None) -> Array:
+def upsample_nearest2d(
+    self: Array,
+    output_size: Sequence[int],
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:
     """`aten::upsample_nearest2d` by whole factors, which repeats each element."""
     batch, channels, height, width = self.shape
     rows, columns = output_size[0] // height, output_size[1] // width
@@ -88,7 +92,11 @@ def upsample_nearest2d(self: Array, output_size: Sequence[int], *_: float | None
 
 
 def upsample_bilinear2d(
-    self: Array, output_size: Sequence[int], align_corners: bool, *_: float | None
+    self: Array,
+    output_size: Sequence[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
 ) -> Array:
     """`aten::upsample_bilinear2d`."""
     image = self.astype(jnp.float32)
@@ -107,7 +115,8 @@ def upsample_bilinear2d_backward(
     output_size: Sequence[int],
     input_size: Sequence[int],
     align_corners: bool,
-    *_: float | None,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
 ) -> Array:
     """The gradient of `upsample_bilinear2d` by whole factors."""
     rows, columns = _axes(input_size, output_size, align_corners)
@@ -120,7 +129,11 @@ def upsample_bilinear2d_backward(
 
 
 def upsample_bicubic2d(
-    self: Array, output_size: Sequence[int], align_corners: bool, *_: float | None
+    self: Array,
+    output_size: Sequence[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
 ) -> Array:
     """`aten::upsample_bicubic2d`."""
     rows, columns = _axes(self.shape, output_size, align_corners)
