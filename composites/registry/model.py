@@ -403,6 +403,12 @@ class Registry:
     outdated: tuple[Problem, ...] = field(default=(), compare=False)
     """Problems for old keys, which the next version does not read."""
 
+    @property
+    def platform_kernels(self) -> tuple[Kernel, ...]:
+        """The kernels for platforms: of the entries, then for entries of other registries."""
+        every = (*(kernel for entry in self.composites for kernel in entry.kernels), *self.kernels)
+        return tuple(kernel for kernel in every if kernel.platform is not None)
+
     def get(self, name: str) -> Composite | None:
         """Return the highest version of the entry with a name."""
         versions = (entry for entry in self.composites if entry.name == name)

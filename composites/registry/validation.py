@@ -27,18 +27,16 @@ from composites.functions import find_function
 from composites.registry.alternatives import mistakes_in
 from composites.registry.document import MAX_VERSION, CompositeDocument
 from composites.registry.kernels import (
-    RegistryFile,
-    check_extended,
-    extended_path,
+    file_kernels,
+    included_entries,
     kernel_problems,
-    rows_of_file,
+    unchecked_entry,
 )
 from composites.registry.model import (
     DERIVE,
     Composite,
     Decomposition,
     Kernel,
-    Location,
     Registry,
     Tensor,
     split_version,
@@ -64,33 +62,34 @@ def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
     return parse_registry(registry_text(path), str(path), builtin=builtin)
 
 
-def parse_registry(
-    text: str, source: str, *, builtin: bool = False, is_extended: bool = False
-) -> Registry:
+def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry:
     """Check the text of a registry. `source` is the file name, for error messages and for the
     folder of extended files."""
-    document = read_document(text, source)
-    problems = document.problems
-    file = RegistryFile(document, document)
-    try:
-        file = RegistryFile(document, rows_of_file(document))
-    except RegistryError as error:
-        problems.extend(error.problems)
+    return replace(_checked_registry(read_document(text, source)), builtin=builtin)
+
+
+def _checked_registry(document: CheckedDocument) -> Registry:
+    """Check a file, and the files that it extends.
+
+    Raises:
+        RegistryError: with all their problems.
+    """
+    problems = list(document.problems)
     composites: dict[str, Composite] = {}
     for name, entry in document.entries.items():
-        composite = _EntryReader(name, entry, file, problems).read()
+        composite = _EntryReader(name, entry, document, problems).read()
         if composite is not None:
             composites[name] = composite
     problems.extend(_across_entries(document))
     if not problems:  # forwards with problems have no operands
         problems.extend(_wrong_gradients(composites, document))
-    for kernel in file.file_kernels:
+    kernels = file_kernels(document)
+    for kernel in kernels:
         if kernel.platform is not None:
             problems.extend(kernel_problems(kernel, None))
-    if is_extended:
-        check_extended(document)
-    inherited = [entry for file in document.extends for entry in _inherited(file, document)]
-    owners = {own.identity: Path(source).name for own in composites.values()}
+    inherited, mistakes = included_entries(document, _checked_registry)
+    problems.extend(mistakes)
+    owners = {own.identity: Path(document.text.file).name for own in composites.values()}
     for twice in inherited:
         other = Path(twice.location.file).name
         owner = owners.setdefault(twice.identity, other)
@@ -103,60 +102,18 @@ def parse_registry(
     if problems:
         raise RegistryError(problems)
     return Registry(
-        source,
+        document.text.file,
         document.namespace,
         (*inherited, *composites.values()),
-        builtin,
-        kernels=file.file_kernels,
-        kernels_file=None if document.kernels_file is None else file.rows.text.file,
+        kernels=kernels,
+        kernels_file=None if document.other is None else document.other.text.file,
         samples=(
             None
             if document.samples is None
             else (document.samples, document.text.location("samples"))
         ),
-        outdated=file.outdated,
+        outdated=tuple(document.outdated),
     )
-
-
-def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
-    """Return the entries that a document includes from another file: the entries that it names, or
-    all entries but those that it names with a minus."""
-    items, line = document.extends[file], document.text.location("extends", file)
-    try:
-        registry = _extended(file, line)
-    except RegistryError as error:
-        document.problems.extend(error.problems)
-        return []
-    if registry.namespace != document.namespace:
-        message = f"extends: {file} has the namespace {registry.namespace!r}"
-        document.problems.append(line.problem(message))
-    entry_names = [entry.name for entry in registry.composites]
-    for item in items:
-        if not registry.named(item.removeprefix("-")):
-            hint = did_you_mean(item.removeprefix("-"), entry_names)
-            document.problems.append(line.problem(f"extends: {file} has no entry {item!r}{hint}"))
-    left = list(registry.included(items))
-    if both_ways := [item for item in items if f"-{item}" in items]:
-        message = f"extends: {file}: {both_ways[0]!r} is both named and left out"
-        document.problems.append(line.problem(message))
-    elif not left:
-        document.problems.append(line.problem(f"extends: {file}: all its entries are left out"))
-    return left
-
-
-def _extended(file: str, location: Location) -> Registry:
-    """Load the registry of an extended file.
-
-    Raises:
-        RegistryError: the file is not another file in the same folder, or cannot be used.
-    """
-    path = extended_path(file, location)
-    try:
-        text = registry_text(path)
-    except RegistryError as error:
-        message = f"extends: {file} {error.problems[0].message}"
-        raise RegistryError([location.problem(message)]) from error
-    return parse_registry(text, str(path), is_extended=True)
 
 
 def _across_entries(document: CheckedDocument) -> Iterator[Problem]:
@@ -228,12 +185,8 @@ class _EntryReader:
 
     name: str
     entry: CompositeDocument
-    file: RegistryFile
+    document: CheckedDocument
     problems: list[Problem]
-
-    @property
-    def document(self) -> CheckedDocument:
-        return self.file.document
 
     def read(self) -> Composite | None:
         count_before = len(self.problems)
@@ -247,7 +200,7 @@ class _EntryReader:
         if operator is not None and callee is operator:
             self._check_operator(operator)
         operands = self._path_operands() if callee is None else self._operands(callee)
-        composite = self.file.entry(self.name)
+        composite = unchecked_entry(self.document, self.name)
         saves = composite.saves
         if saves is None and composite.intermediates:
             saves = (*operands, *composite.intermediates)

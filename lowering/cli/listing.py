@@ -100,9 +100,7 @@ def listed_kernels(catalog: Catalog) -> list[PrintedKernel]:
     are tried."""
     produced = {pair for entry in catalog for pair in _produced(entry)}
     names = {name for name, _ in produced}
-    every = [kernel for registry in catalog.registries for kernel in registry.kernels]
-    every += [kernel for entry in catalog for kernel in entry.kernels]
-    kernels = [kernel for kernel in every if kernel.platform is not None]
+    kernels = [kernel for registry in catalog.registries for kernel in registry.platform_kernels]
     kernels.sort(key=lambda kernel: (kernel.composite, kernel.platform, -kernel.priority))
     return [
         PrintedKernel(
