@@ -4,7 +4,8 @@ Equal contracts have the same text. A damaged file raises one `LockError`.
 """
 
 import json
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,38 +46,25 @@ def lock_text(lock: Lock) -> str:
     Each operand, attribute and call has a line of its own, so that a difference shows what changed.
     Default values are left out.
     """
-    head = {"format": FORMAT, "namespace": lock.namespace, "made_with": lock.made_with}
-    lines = [f" {_json(key)}: {_json(value)}," for key, value in head.items()]
-    contracts = ",\n".join(map(_contract_text, lock.contracts))
+    document = _Document(FORMAT, lock.namespace, lock.made_with, lock.contracts, lock.retired)
+    data = _adapter().dump_python(document, exclude_defaults=True)
+    lines = [f" {_json(key)}: {_json(data[key])}," for key in ("format", "namespace", "made_with")]
+    contracts = ",\n".join(map(_contract_text, data["contracts"]))
     listed = f"[\n{contracts}\n ]" if contracts else "[]"
-    retired = ",\n".join(f"  {_json(_brief(version))}" for version in lock.retired)
+    retired = ",\n".join(f"  {_json(version)}" for version in data.get("retired", ()))
     last = [f' "contracts": {listed},', f' "retired": [\n{retired}\n ]'] if retired else []
     return "\n".join(["{", *lines, *(last or [f' "contracts": {listed}']), "}", ""])
 
 
-def _contract_text(contract: Contract) -> str:
+def _contract_text(contract: Mapping[str, Any]) -> str:
     lines = []
-    for key, value in _brief(contract).items():
-        if value and isinstance(value, tuple | list) and isinstance(value[0], dict):
+    for key, value in contract.items():
+        if value and isinstance(value, tuple) and isinstance(value[0], dict):
             items = ",\n".join(f"    {_json(item)}" for item in value)
             lines.append(f"   {_json(key)}: [\n{items}\n   ]")
         else:
             lines.append(f"   {_json(key)}: {_json(value)}")
     return "  {\n" + ",\n".join(lines) + "\n  }"
-
-
-def _brief(value: Any) -> Any:
-    """Convert a value to plain data, without fields that have their defaults."""
-    if isinstance(value, tuple):
-        return [_brief(item) for item in value]
-    if not is_dataclass(value):
-        return value
-    return {
-        item.name: _brief(content)
-        for item in fields(value)
-        if (content := getattr(value, item.name)) != item.default
-        and (item.default_factory is MISSING or content != item.default_factory())
-    }
 
 
 def _json(value: Any) -> str:
