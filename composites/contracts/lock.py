@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -16,7 +16,7 @@ from composites.contracts.model import Contract, Lock, Retired, Strict
 from composites.errors import LockError
 from composites.files import write_atomic
 
-FORMAT = 1
+FORMAT: Final = 1
 _SHOWN = 3
 """The number of problems that the error for a damaged file lists."""
 _HEAD = 200

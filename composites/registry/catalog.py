@@ -12,9 +12,8 @@ from pathlib import Path
 
 from composites.errors import AllowlistError, Problem, RegistryError, did_you_mean
 from composites.registry.alternatives import mistakes_in
-from composites.registry.builtin import builtin_registry_path
 from composites.registry.model import Composite, Registry, split_version
-from composites.registry.packages import Announced, LeftOut, announced
+from composites.registry.packages import Announced, LeftOut, announced, builtin_registry_path
 from composites.registry.validation import load_registry
 from composites.settings import registry_files, warn_of_unknown_variables
 

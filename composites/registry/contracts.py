@@ -1,6 +1,6 @@
 """The contracts of a registry, as far as the file and PyTorch's schemas determine them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import (
@@ -11,8 +11,9 @@ from composites.contracts.model import (
     Contract,
     Operand,
 )
-from composites.errors import UnusableFunctionError
-from composites.registry.model import Composite, Registry
+from composites.errors import Problem, UnusableFunctionError, did_you_mean
+from composites.registry.kernels import kernel_problems
+from composites.registry.model import Composite, Kernel, Registry
 from composites.registry.operand_lists import has_segment_sizes, is_list
 from composites.registry.operators import Operator
 from composites.registry.signatures import callee_of, describe_target
@@ -104,3 +105,42 @@ def _results(entry: Composite, callee: Operator | None) -> tuple[str, ...] | Non
 def _conditions(entry: Composite) -> Conditions:
     when = entry.when
     return Conditions(dict(when.values), when.dtypes, when.ranks, when.where)
+
+
+_Made = dict[str, list[tuple[Composite, Callable[[Composite], Contract]]]]
+"""Entries, and the functions that make their contracts, by composite. Making a contract imports
+functions."""
+
+
+def check_kernels_for_others(
+    registry: Registry, registries: Iterable[Registry]
+) -> Iterator[Problem | str]:
+    """Yield the problems of the kernels that a registry lists for composites of other registries,
+    and warnings as strings.
+
+    Only `composites check` calls this. Users of the file may lack these registries, or have other
+    versions of them.
+    """
+    made: _Made = {}
+    namespaces = [other.namespace for other in registries]
+    for entry in (entry for other in registries for entry in other.composites):
+        made.setdefault(entry.composite_name, []).append((entry, forward_contract))
+        if entry.derives:
+            made.setdefault(entry.backward_name, []).append((entry, backward_contract))
+    for kernel in registry.kernels:
+        is_loaded = any(kernel.composite.startswith(f"{namespace}.") for namespace in namespaces)
+        if kernel.platform is not None and is_loaded:
+            yield from _check(kernel, made)
+
+
+def _check(kernel: Kernel, made: _Made) -> Iterator[Problem | str]:
+    message, pairs = f"{kernel.location}: kernels: no entry makes", made.get(kernel.composite, [])
+    meant = [pair for pair in pairs if kernel.version in (None, pair[0].version)]
+    if not pairs:
+        yield f"{message} {kernel.composite}{did_you_mean(kernel.composite, list(made))}"
+    elif not meant:
+        has = ", ".join(map(str, sorted({entry.version for entry, _ in pairs})))
+        yield f"{message} version {kernel.version} of {kernel.composite} (it has {has})"
+    else:
+        attributes = {a.name: None for entry, make in meant for a in make(entry).attributes}
+        yield from kernel_problems(kernel, kernel.composite, list(attributes))

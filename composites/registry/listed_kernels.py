@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from composites.errors import CompositesWarning, RegistryError
-from composites.registry.builtin import builtin_registry_path
 from composites.registry.kernels import kernel_problems, unchecked_registry
 from composites.registry.model import Composite, Kernel, Registry
-from composites.registry.packages import LeftOut, announced
+from composites.registry.packages import LeftOut, announced, builtin_registry_path
 from composites.registry.reading import read_document
 from composites.registry.yaml_text import registry_text
 from composites.settings import registry_files

@@ -25,12 +25,17 @@ from composites.errors import Problem, RegistryError, UnusableFunctionError, did
 from composites.frozen import frozen
 from composites.functions import find_function
 from composites.registry.alternatives import mistakes_in
-from composites.registry.document import MAX_VERSION, CompositeDocument
+from composites.registry.document import INTERMEDIATE, MAX_VERSION, CompositeDocument
 from composites.registry.kernels import (
     file_kernels,
     included_entries,
     kernel_problems,
     unchecked_entry,
+)
+from composites.registry.mistakes import (
+    mistakes_of_when,
+    problems_of_intermediates,
+    problems_of_saves,
 )
 from composites.registry.model import (
     DERIVE,
@@ -44,9 +49,7 @@ from composites.registry.model import (
 from composites.registry.operators import Operator, UnknownOperatorError, find_operator, names
 from composites.registry.pairs import backward_of, version_of, versions_of
 from composites.registry.reading import HINTS, CheckedDocument, read_document
-from composites.registry.saves import INTERMEDIATE, problems_of_intermediates, problems_of_saves
 from composites.registry.signatures import check_signature, describe_target
-from composites.registry.when import mistakes_of_when
 from composites.registry.yaml_text import registry_text
 
 TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*(?:<\w+>)?)", re.ASCII)
@@ -361,30 +364,22 @@ class _EntryReader:
                     "example", name,
                 )  # fmt: skip
                 continue
-            values = value if isinstance(value, list) else [value]
-            tensors = [_tensor(item) for item in values]
-            absent = value is None and argument is not None and argument.optional
             is_list = isinstance(value, list)
-            if argument is not None and argument.kind == "optional_tensors" and is_list:
-                yield name, tuple(tensors)
-            elif argument is None and None not in tensors and tensors:
-                yield name, tuple(tensors) if is_list else tensors[0]
-            elif absent or argument is None or argument not in argument_tensors:
+            tensors = [_tensor(item) for item in (value if isinstance(value, list) else [value])]
+            written = tuple(tensors) if is_list else tensors[0]
+            if argument is None:
+                yield name, written if tensors and None not in tensors else frozen(value)
+            elif argument.kind == "optional_tensors" and is_list:
+                yield name, written
+            elif argument not in argument_tensors or (argument.optional and value is None):
                 yield name, frozen(value)
-            elif argument.is_list and (not is_list or None in tensors):
-                self._problem(
-                    f"example: {name}: {value!r} is not a list of types of tensors; write one such"
-                    " as [2x3xf32, 4x3xf32]",
-                    "example", name,
-                )  # fmt: skip
-            elif not argument.is_list and (is_list or None in tensors):
-                self._problem(
-                    f"example: {name}: {value!r} is not the type of a tensor; write one such as"
-                    " 2x3xf32",
-                    "example", name,
-                )  # fmt: skip
+            elif is_list != argument.is_list or None in tensors:
+                form = "the type of a tensor; write one such as 2x3xf32"
+                if argument.is_list:
+                    form = "a list of types of tensors; write one such as [2x3xf32, 4x3xf32]"
+                self._problem(f"example: {name}: {value!r} is not {form}", "example", name)
             else:
-                yield name, tuple(tensors) if is_list else tensors[0]
+                yield name, written
 
     def _problem(self, message: str, *path: str) -> None:
         problem = self.document.text.problem(message, "composites", self.name, *path)

@@ -16,6 +16,7 @@ from lowering.cli import (
     diagnose,
     doctor,
     export,
+    init,
     registry,
     run,
     show,
@@ -25,7 +26,6 @@ from lowering.cli import (
     verify,
 )
 from lowering.cli.errors import clear_errors
-from lowering.cli.init import command as init
 from lowering.cli.output import AsJson, print_json, print_table
 
 app = typer.Typer(

@@ -143,7 +143,7 @@ def _print_findings(registries: Sequence[Path]) -> None:
 
 def _checked(named: Sequence[Registry], catalog: Catalog) -> Sequence[str]:
     """Check the kernels for composites of other registries that the user's files list."""
-    from composites.registry.kernels_for_others import check_kernels_for_others
+    from composites.registry.contracts import check_kernels_for_others
 
     remarks = [
         f for registry in named for f in check_kernels_for_others(registry, catalog.registries)

@@ -82,7 +82,7 @@ def stepping(optimizer: torch.optim.Optimizer) -> Iterator[None]:
         ExportError: the optimizer reads a value.
     """
     try:
-        with torch.no_grad(), torch_internals.writing_to_holders():
+        with torch.no_grad(), torch_internals.WritingToHolders():
             yield
     except NoKernelError:
         raise

@@ -10,9 +10,9 @@ from composites_testing.packages import install, returning
 from composites.decompositions import choose
 from composites.errors import DecompositionError, RegistryError, UnusableFunctionError
 from composites.registry.alternatives import check_functions
-from composites.registry.builtin import builtin_registry_path
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import CONSUMERS, PORTABLE, Composite, for_target
+from composites.registry.packages import builtin_registry_path
 from composites.registry.validation import load_registry, parse_registry
 from lowering.stablehlo import TARGETS
 

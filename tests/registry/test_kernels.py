@@ -5,7 +5,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from composites.registry.kernels_for_others import check_kernels_for_others
+from composites.registry.contracts import check_kernels_for_others
 from composites.registry.listed_kernels import listed_in
 from composites.registry.validation import load_registry, parse_registry
 from lowering.cli.app import app

@@ -16,8 +16,8 @@ from composites_testing.tensors import gradient_of
 from torch import Tensor
 
 import composites
-from composites.registry.builtin import builtin_registry_path
 from composites.registry.catalog import load_catalog
+from composites.registry.packages import builtin_registry_path
 from composites.registry.validation import load_registry
 from lowering.verification.results import Verdict
 from lowering.verification.subjects import make_subjects

@@ -17,7 +17,7 @@ from composites_testing.processes import run_python
 from composites_testing.written import written_composites
 
 import composites
-from composites.registry.builtin import builtin_registry_path
+from composites.registry.packages import builtin_registry_path
 from composites.registry.validation import load_registry
 from lowering.dispatch import computations
 from lowering.dispatch.backend import EntryLowering
