@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from composites.contracts.lock import lock_schema
 from composites.errors import MissingPackageError, Problem, RegistryError
 from composites.files import write_atomic
 from composites.registry.document import json_schema
+from composites.registry.mentions import SUFFIXES, compare_mentions, source_files
 from composites.registry.model import BUILTIN_NAMESPACE, Registry
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail, fail_usage, warn
-from lowering.cli.output import AsJson, check_folders, print_json, print_table
+from lowering.cli.output import AsJson, check_folders, print_json, print_table, texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,6 +198,43 @@ def list_entries(
     else:
         print_table(listing.listing_table(entries.composites))
     if catalog.left_out:
+        raise typer.Exit(1)
+
+
+def watch(
+    registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
+    sources: Annotated[
+        list[Path],
+        typer.Option("--sources", metavar="DIR", help="A checkout of a compiler; repeatable."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Compare the composites of registries with those that the sources of compilers mention.
+
+    Rows are hints: the sources are searched for names in quotes, and for attributes read near a
+    name. The exit code is 1 if there is a difference, and 2 if they cannot be compared.
+    """
+    with clear_errors(code=2):
+        from composites.registry.catalog import load_file
+
+        files: set[Path] = set()
+        for folder in sources:
+            if not folder.is_dir():
+                fail_usage(f"{folder} is not a folder")
+            files.update(read := source_files(folder))
+            if not read:
+                fail_usage(f"{folder} has no source files ({', '.join(sorted(SUFFIXES))})")
+        differences = compare_mentions([load_file(path) for path in registries], files)
+    if as_json:
+        print_json({"differences": [asdict(difference) for difference in differences]})
+    else:
+        table = Table(*texts("composite", "attribute", "is not in", "place"))
+        for row in differences:
+            lacking = "the registry" if row.is_missing else "the sources"
+            table.add_row(row.composite, row.attribute or "", lacking, Text(row.place))
+        table.caption = None if differences else "no differences"
+        print_table(table)
+    if differences:
         raise typer.Exit(1)
 
 
