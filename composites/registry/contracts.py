@@ -1,6 +1,6 @@
 """The contracts of a registry, as far as the file and PyTorch's schemas determine them."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import (
@@ -107,13 +107,8 @@ def _conditions(entry: Composite) -> Conditions:
     return Conditions(dict(when.values), when.dtypes, when.ranks, when.where)
 
 
-_Made = dict[str, list[tuple[Composite, Callable[[Composite], Contract]]]]
-"""Entries, and the functions that make their contracts, by composite. Making a contract imports
-functions."""
-
-
 def check_kernels_for_others(
-    registry: Registry, registries: Iterable[Registry]
+    registry: Registry, registries: Sequence[Registry]
 ) -> Iterator[Problem | str]:
     """Yield the problems of the kernels that a registry lists for composites of other registries,
     and warnings as strings.
@@ -121,26 +116,26 @@ def check_kernels_for_others(
     Only `composites check` calls this. Users of the file may lack these registries, or have other
     versions of them.
     """
-    made: _Made = {}
-    namespaces = [other.namespace for other in registries]
-    for entry in (entry for other in registries for entry in other.composites):
-        made.setdefault(entry.composite_name, []).append((entry, forward_contract))
-        if entry.derives:
-            made.setdefault(entry.backward_name, []).append((entry, backward_contract))
+    entries = [entry for other in registries for entry in other.composites]
+    namespaces = tuple(f"{other.namespace}." for other in registries)
     for kernel in registry.kernels:
-        is_loaded = any(kernel.composite.startswith(f"{namespace}.") for namespace in namespaces)
-        if kernel.platform is not None and is_loaded:
-            yield from _check(kernel, made)
+        if kernel.platform is None or not kernel.composite.startswith(namespaces):
+            continue
+        message = f"{kernel.location}: kernels: no entry makes"
+        producing = [entry for entry in entries if kernel.composite in entry.produced]
+        meant = [entry for entry in producing if kernel.version in (None, entry.version)]
+        if meant:
+            attributes = (a.name for entry in meant for a in _contract(entry, kernel).attributes)
+            yield from kernel_problems(kernel, kernel.composite, list(dict.fromkeys(attributes)))
+        elif producing:
+            has = ", ".join(map(str, sorted({entry.version for entry in producing})))
+            yield f"{message} version {kernel.version} of {kernel.composite} (it has {has})"
+        else:
+            names = dict.fromkeys(name for entry in entries for name in entry.produced)
+            yield f"{message} {kernel.composite}{did_you_mean(kernel.composite, list(names))}"
 
 
-def _check(kernel: Kernel, made: _Made) -> Iterator[Problem | str]:
-    message, pairs = f"{kernel.location}: kernels: no entry makes", made.get(kernel.composite, [])
-    meant = [pair for pair in pairs if kernel.version in (None, pair[0].version)]
-    if not pairs:
-        yield f"{message} {kernel.composite}{did_you_mean(kernel.composite, list(made))}"
-    elif not meant:
-        has = ", ".join(map(str, sorted({entry.version for entry, _ in pairs})))
-        yield f"{message} version {kernel.version} of {kernel.composite} (it has {has})"
-    else:
-        attributes = {a.name: None for entry, make in meant for a in make(entry).attributes}
-        yield from kernel_problems(kernel, kernel.composite, list(attributes))
+def _contract(entry: Composite, kernel: Kernel) -> Contract:
+    """Return the contract of the composite of an entry that a kernel computes."""
+    is_forward = kernel.composite == entry.composite_name
+    return forward_contract(entry) if is_forward else backward_contract(entry)

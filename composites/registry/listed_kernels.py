@@ -94,7 +94,7 @@ def listed_tolerances(path: Path | None = None) -> dict[tuple[str, int], dict[st
     for registry in (*([] if path is None else [_read(path)]), *_all_registries()):
         limits: dict[tuple[str, int], dict[str, float]] = {}
         for entry in registry.composites:
-            for name in (entry.composite_name, *([entry.backward_name] if entry.derives else ())):
+            for name in entry.produced:
                 greatest = limits.setdefault((name, entry.version), {})
                 for element_type, limit in entry.tolerance:
                     greatest[element_type] = max(limit, greatest.get(element_type, 0.0))

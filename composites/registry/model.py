@@ -341,6 +341,12 @@ class Composite:
         """The name in StableHLO of the backward that is derived from this entry."""
         return derived_backward(self.composite_name)
 
+    @property
+    def produced(self) -> tuple[str, ...]:
+        """The names in StableHLO of the composite and of its derived backward."""
+        names = (self.composite_name, self.backward_name)
+        return names if self.derives else names[:1]
+
     def exposed(self, results: Any) -> Any:
         """Select the results that the composite returns from all results of the operator."""
         return [results[number] for number in self.results] if self.results else results
