@@ -4,7 +4,7 @@ This code does not run for a call whose computation is in the cache.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from composites.errors import LoweringError, UnsupportedCallError
 from composites.functions import find_function
 from composites.registry.alternatives import backward_parameters
 from composites.registry.model import STOCK, Composite, Decomposition, Kernel
-from composites.registry.selection import Selection
 from lowering.dispatch.call import CallSpec
 from lowering.dispatch.decomposition import keeps_stock_bits, lower_function, require_tensors
 from lowering.dispatch.statistics import EntryStatistics, written_operands
@@ -33,31 +32,30 @@ class Alternatives:
     chosen: tuple[Kernel, ...]
     statistics: EntryStatistics
 
-    def candidates(self, spec: CallSpec, *, shared: bool) -> Selection[Kernel]:
-        """The chosen kernels whose conditions hold for a call, in their order.
+    def candidates(self, spec: CallSpec, *, shared: bool) -> Iterator[Kernel]:
+        """Yield the chosen kernels whose conditions hold for a call, in their order.
 
         Args:
             shared: True if several devices share the graph.
 
         Raises:
-            LoweringError: during iteration; a condition cannot be evaluated for the call.
+            LoweringError: a condition cannot be evaluated for the call.
         """
         chosen = [kernel for kernel in self.chosen if shared or not kernel.is_for_shared]
-        described = spec.described() if chosen else None
-
-        def refusal(kernel: Kernel) -> str | None:
-            assert described is not None
+        if not chosen:
+            return
+        described = spec.described()
+        for kernel in chosen:
             owner = f"{kernel.location}: {self.entry.qualified}: {kernel.name}"
             try:
                 with torch_internals.for_all_sizes():
-                    return described.unmet(kernel.when, owner)
+                    unmet = described.unmet(kernel.when, owner)
             except UnsupportedCallError as error:
-                return f"{owner}: {error}"
-
-        def declined(kernel: Kernel, reason: str) -> None:
-            self.decline(kernel, reason, spec.operands)
-
-        return Selection(iter(chosen), refusal, declined)
+                unmet = f"{owner}: {error}"
+            if unmet is None:
+                yield kernel
+            else:
+                self.decline(kernel, unmet, spec.operands)
 
     def decline(self, alternative: Kernel, reason: str, operands: Sequence[Any]) -> None:
         """Record that a call uses another decomposition, and the reason."""

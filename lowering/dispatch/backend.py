@@ -143,15 +143,15 @@ class EntryLowering:
         unmet = spec.unmet()
         if unmet is not None:
             return self.statistics.fallback(unmet, spec.operands)
-        candidates = self.alternatives.candidates(spec, shared=self.frontend.graph.is_shared)
-        for alternative in candidates:
+        shared = self.frontend.graph.is_shared
+        for alternative in self.alternatives.candidates(spec, shared=shared):
             if alternative.forward is None:
                 continue
             lowered = self._lowered(spec, alternative)
             if isinstance(lowered, Insertable):
                 self.alternatives.take(alternative)
                 return lowered.handle
-            candidates.decline(lowered.reason)
+            self.alternatives.decline(alternative, lowered.reason, spec.operands)
         lowered = self._lowered(spec, None)
         if isinstance(lowered, Fallback):
             return lowered

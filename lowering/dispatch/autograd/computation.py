@@ -108,8 +108,7 @@ def lower_forward(
         return stock
     alternatives = definition.alternatives
     shared = definition.frontend.graph.is_shared
-    candidates = alternatives.candidates(spec, shared=shared)
-    for alternative in candidates:
+    for alternative in alternatives.candidates(spec, shared=shared):
         # Random numbers must not depend on the choice of a decomposition.
         changed = (
             "the entry's decomposition draws random numbers"
@@ -119,7 +118,7 @@ def lower_forward(
         if isinstance(changed, Computation):
             alternatives.take(alternative)
             return changed
-        candidates.decline(changed)
+        alternatives.decline(alternative, changed, spec.operands)
     alternatives.take(None)
     return stock
 
