@@ -157,7 +157,7 @@ class Catalog:
 @cache
 def builtin_registry() -> Registry:
     """Return the registry that comes with this package. It is read once per process."""
-    return load_registry(builtin_registry_path(), builtin=True)
+    return replace(load_registry(builtin_registry_path()), builtin=True)
 
 
 def load_file(path: str | Path) -> Registry:

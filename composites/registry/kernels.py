@@ -279,18 +279,9 @@ def _mistakes(kernel: Kernel, attributes: Sequence[str] | None) -> Iterator[str]
                 )
     for text in kernel.when.where:
         try:
-            _check_where(kernel, text)
+            nodes = ast.walk(parse_condition(text))
+            # A name that is not an operand may be an attribute, so any name is allowed.
+            read = {node.id for node in nodes if isinstance(node, ast.Name)}
+            compile_condition(text, [*sorted(read - {"len", *REGISTRY_TYPES}), *kernel.operands])
         except ConditionError as error:
             yield f"when: where: {error}"
-
-
-def _check_where(kernel: Kernel, text: str) -> None:
-    """Check an expression of `where`. A name that is not an operand may be an attribute, so any
-    name is allowed.
-
-    Raises:
-        ConditionError: the expression is not allowed in conditions.
-    """
-    nodes = ast.walk(parse_condition(text))
-    read = {node.id for node in nodes if isinstance(node, ast.Name)}
-    compile_condition(text, [*sorted(read - {"len", *REGISTRY_TYPES}), *kernel.operands])

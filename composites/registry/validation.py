@@ -56,19 +56,19 @@ TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*(?:<\w+>)?)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 
-def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
+def load_registry(path: str | Path) -> Registry:
     """Read and check a registry file.
 
     Raises:
         RegistryError: with every problem of the file.
     """
-    return parse_registry(registry_text(path), str(path), builtin=builtin)
+    return parse_registry(registry_text(path), str(path))
 
 
-def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry:
+def parse_registry(text: str, source: str) -> Registry:
     """Check the text of a registry. `source` is the file name, for error messages and for the
     folder of extended files."""
-    return replace(_checked_registry(read_document(text, source)), builtin=builtin)
+    return _checked_registry(read_document(text, source))
 
 
 def _checked_registry(document: CheckedDocument) -> Registry:

@@ -43,7 +43,7 @@ def test_what_is_read() -> None:
 def test_functions_are_imported_only_when_they_are_chosen() -> None:
     for name in ("composites.alternatives.attention", "no_such_module"):
         sys.modules.pop(name, None)
-    load_registry(builtin_registry_path(), builtin=True)
+    load_registry(builtin_registry_path())
     assert "composites.alternatives.attention" not in sys.modules
     registry = parse_registry(entry("a: {decomposition: 'no_such_module:f'}"), "acme.yaml")
     (e,) = registry.composites

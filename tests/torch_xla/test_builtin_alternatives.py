@@ -48,7 +48,7 @@ def loss(rows: int, device: str = "xla", **options: Any) -> list[Tensor]:
     return [result.detach(), *torch.autograd.grad(result, [logits])]
 
 
-REGISTRY = load_registry(builtin_registry_path(), builtin=True)
+REGISTRY = load_registry(builtin_registry_path())
 ALTERNATIVES = {entry.name: entry for entry in REGISTRY.composites if entry.alternatives}
 QUICK = (
     *("scaled_dot_product_attention", "softmax_backward", "llama_rms_norm", "group_norm", "topk"),

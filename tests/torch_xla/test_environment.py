@@ -25,7 +25,7 @@ from lowering.frontends import registration
 from lowering.frontends.torch_xla import value_guard
 from lowering.installation import install
 
-REGISTRY = load_registry(builtin_registry_path(), builtin=True)
+REGISTRY = load_registry(builtin_registry_path())
 EVERYTHING = {entry.qualified for entry in REGISTRY.composites}
 
 ENTRY_POINT = [
