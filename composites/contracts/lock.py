@@ -120,8 +120,8 @@ def lock_schema() -> dict[str, Any]:
 
 def _message(error: ValidationError, data: str | bytes, source: str) -> str:
     problems = error.errors(include_url=False)
-    newer = _format_of(data)
-    if newer is not None and newer != FORMAT:
+    newer = next((problem["input"] for problem in problems if problem["loc"] == ("format",)), None)
+    if type(newer) is int:
         return (
             f"{source}: has format {newer}, but this version of the package reads format {FORMAT};"
             " install the version that wrote it, or write the lock again"
@@ -140,12 +140,3 @@ def _message(error: ValidationError, data: str | bytes, source: str) -> str:
 
 def _remedy(source: str) -> str:
     return f"restore it, or remove it and run `composites lock FILE -o {source}`"
-
-
-def _format_of(data: str | bytes) -> int | None:
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    number = document.get("format") if isinstance(document, dict) else None
-    return number if type(number) is int else None
