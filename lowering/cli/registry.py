@@ -124,10 +124,12 @@ def _remarks(registries: Sequence[Path]) -> Sequence[str]:
         RegistryError: a file has problems.
     """
     from composites.registry.catalog import load_catalog
+    from composites.registry.contracts import check_kernels_for_others
 
     catalog = load_catalog([str(path) for path in registries], in_place=True)
     named = [r for r in catalog.registries if r.package is None and not r.builtin]
-    return [*catalog.warnings(), *_checked(named, catalog), *_tried(named, catalog)]
+    warnings = [*catalog.warnings(), *check_kernels_for_others(named, catalog.registries)]
+    return [*warnings, *_tried(named, catalog)]
 
 
 def _print_findings(registries: Sequence[Path]) -> None:
@@ -142,18 +144,6 @@ def _print_findings(registries: Sequence[Path]) -> None:
     print_json({"problems": rows, "warnings": [*remarks]})
     if problems:
         raise typer.Exit(1)
-
-
-def _checked(named: Sequence[Registry], catalog: Catalog) -> Sequence[str]:
-    """Check the kernels for composites of other registries that the user's files list."""
-    from composites.registry.contracts import check_kernels_for_others
-
-    remarks = [
-        f for registry in named for f in check_kernels_for_others(registry, catalog.registries)
-    ]
-    if problems := [problem for problem in remarks if not isinstance(problem, str)]:
-        raise RegistryError(problems)
-    return [text for text in remarks if isinstance(text, str)]
 
 
 def _tried(named: Sequence[Registry], catalog: Catalog) -> tuple[str, ...]:
