@@ -54,13 +54,13 @@ class CheckedDocument:
     problems: list[Problem]
     outdated: list[Problem]
     """Old keys, which `composites format` replaces."""
-    other: "CheckedDocument | None" = None
+    kernels_document: "CheckedDocument | None" = None
     """The document of the file that `kernels_file` names."""
 
     @property
     def rows(self) -> "CheckedDocument":
         """The document with the kernels of the file's key `kernels`."""
-        return self if self.other is None else self.other
+        return self if self.kernels_document is None else self.kernels_document
 
     def default_samples(self, entry: str) -> str | None:
         """Return the samples of an entry that names none: the function with the entry's name in the
@@ -78,10 +78,11 @@ def read_document(written: str, file: str) -> CheckedDocument:
     if document.kernels_file is None:
         return document
     try:
-        other = _kernels_document(document, document.kernels_file)
+        kernels = _kernels_document(document, document.kernels_file)
     except RegistryError as error:
         return replace(document, problems=[*document.problems, *error.problems])
-    return replace(document, other=other, outdated=[*document.outdated, *other.outdated])
+    outdated = [*document.outdated, *kernels.outdated]
+    return replace(document, kernels_document=kernels, outdated=outdated)
 
 
 def _kernels_document(document: CheckedDocument, kernels_file: str) -> CheckedDocument:

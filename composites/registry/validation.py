@@ -109,7 +109,9 @@ def _checked_registry(document: CheckedDocument) -> Registry:
         document.namespace,
         (*inherited, *composites.values()),
         kernels=kernels,
-        kernels_file=None if document.other is None else document.other.text.file,
+        kernels_file=None
+        if document.kernels_document is None
+        else document.kernels_document.text.file,
         samples=(
             None
             if document.samples is None

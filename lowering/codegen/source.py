@@ -21,7 +21,7 @@ from lowering.codegen.conditions import condition_expressions, tensors_left_out
 from lowering.codegen.paths import is_owner, local, read_paths
 from lowering.codegen.python_text import written_parameters, written_tuple
 
-Place = Literal["backend", "autograd", "functions"]
+Level = Literal["backend", "autograd", "functions"]
 """Where a hook takes calls: at the backend's dispatch key, at autograd's, or from functions."""
 
 
@@ -29,7 +29,7 @@ Place = Literal["backend", "autograd", "functions"]
 class Hook:
     """The parts of one hook's source, for the template."""
 
-    place: Place
+    level: Level
     function: str
     summary: str
     key_text: str
@@ -152,12 +152,12 @@ def _function_names(registry: Registry) -> dict[str, str]:
 
 
 def _hook(
-    entry: Composite, function: str, operator: Operator, registry: Registry, place: Place
+    entry: Composite, function: str, operator: Operator, registry: Registry, level: Level
 ) -> Hook:
     """The parts of a hook for an operator or a Python function."""
     paths = check_arguments(entry, operator)
     first = ["_composite: CompositeFunction"]  # the parameters before those of the operator
-    if place == "backend":
+    if level == "backend":
         summary = f"Lower calls as {entry.composite_name}, version {entry.version}."
         first = ["_lowering: EntryLowering"]
         key = [part for argument in operator.arguments for part in _key(argument)]
@@ -165,14 +165,14 @@ def _hook(
         summary = f"Take calls of a function as {entry.composite_name}."
         key = [_call_key(argument, entry, paths) for argument in operator.arguments]
         key += [_path_key(path, entry) for path in paths]
-    if place == "autograd":
+    if level == "autograd":
         caught = f"Catch {operator.qualified} as {entry.composite_name}"
         summary = f"{caught} before PyTorch decomposes it."
         first.append("_keys: Any")
     operands = [local(name) for name in entry.operands]
     arguments = (a.name for a in operator.arguments if a.name not in entry.operands)
     return Hook(
-        place=place,
+        level=level,
         function=function,
         summary=summary,
         key_text=repr(registry.key(entry)),

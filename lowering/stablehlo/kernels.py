@@ -151,7 +151,7 @@ def place_kernels(
     for call in distinct(module):
         queue = candidates(call)
         reasons[call] = [unlisted] if all(candidate.is_alternative for candidate in queue) else []
-        remaining[call] = _taking(queue, reasons[call])
+        remaining[call] = _accepting(queue, reasons[call])
     taken: dict[Signature, Candidate] = {}
     placed, asked = module, list(remaining)
     while asked:
@@ -173,7 +173,7 @@ def place_kernels(
     return PlacedKernels(placed, module, taken, texts)
 
 
-def _taking(queue: Sequence[Candidate], reasons: list[str]) -> Iterator[Candidate]:
+def _accepting(queue: Sequence[Candidate], reasons: list[str]) -> Iterator[Candidate]:
     """Yield the candidates that do not refuse their call. Add the other refusals to `reasons`."""
     for candidate in queue:
         if candidate.refusal is None:
