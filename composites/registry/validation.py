@@ -109,9 +109,7 @@ def _checked_registry(document: CheckedDocument) -> Registry:
         document.namespace,
         (*inherited, *composites.values()),
         kernels=kernels,
-        kernels_file=None
-        if document.kernels_document is None
-        else document.kernels_document.text.file,
+        kernels_file=None if document.kernels_file is None else document.rows.text.file,
         samples=(
             None
             if document.samples is None
