@@ -104,17 +104,14 @@ def _checked_registry(document: CheckedDocument) -> Registry:
             problems.append(document.text.problem(message, "extends", other))
     if problems:
         raise RegistryError(problems)
+    line_of_samples = document.text.location("samples")
     return Registry(
         document.text.file,
         document.namespace,
         (*inherited, *composites.values()),
         kernels=kernels,
         kernels_file=None if document.kernels_file is None else document.rows.text.file,
-        samples=(
-            None
-            if document.samples is None
-            else (document.samples, document.text.location("samples"))
-        ),
+        samples=None if document.samples is None else (document.samples, line_of_samples),
         outdated=tuple(document.outdated),
     )
 
