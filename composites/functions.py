@@ -1,4 +1,5 @@
-"""Find functions by name. Only this module turns text from users into code.
+"""Find functions by name, and read their signatures. Only this module turns text from users into
+code.
 
 | form | how the function is found |
 |---|---|
@@ -10,6 +11,7 @@
 import importlib
 import importlib.util
 import inspect
+import keyword
 import os
 import pkgutil
 import sys
@@ -39,6 +41,31 @@ def has_function(target: str) -> bool:
     """
     module_name, _, function_name = target.partition(":")
     return inspect.isfunction(getattr(import_module(module_name), function_name, None))
+
+
+def named_signature(function: Callable[..., Any], target: str) -> inspect.Signature:
+    """Return the signature of a function whose arguments can be those of a composite.
+
+    Raises:
+        UnusableFunctionError: the function takes `*args` or `**kwargs`, or its signature cannot be
+            read.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise UnusableFunctionError(
+            f"the signature of {target} cannot be read; wrap it in a Python function"
+        ) from error
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise UnusableFunctionError(
+                f"{target}{signature} takes *{parameter.name}; a composite's arguments need names"
+            )
+        if parameter.name[0] == "_" or keyword.iskeyword(parameter.name):
+            raise UnusableFunctionError(
+                f"{target}{signature}: {parameter.name!r} cannot be the name of an argument"
+            )
+    return signature
 
 
 def load_function(target: str) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, reduce
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias, cast
@@ -81,14 +81,6 @@ def takes_numbers(name: str) -> bool:
     return bool(torch._C._should_allow_numbers_as_tensors(name.partition("::")[2]))
 
 
-def depends_on_values(qualified: str) -> bool:
-    """Return whether the sizes of an operator's results depend on the values of its operands, as in
-    `aten::nonzero`."""
-    name, _, overload = qualified.removeprefix("aten::").partition(".")
-    operator = getattr(getattr(torch.ops.aten, name), overload or "default")
-    return torch.Tag.dynamic_output_shape in operator.tags
-
-
 def kernel_origin(qualified: str, dispatch_key: str) -> str:
     """Return the dispatcher's text on where an operator's kernel for a key was registered."""
     table = torch._C._dispatch_dump_table(qualified).splitlines()
@@ -141,11 +133,6 @@ def is_compiled(module: Any) -> bool:
     return isinstance(module, torch.nn.Module) and type(module).__name__ == "OptimizedModule"
 
 
-def tags_of(target: Any) -> Sequence[Any]:
-    """Return the tags of the operator that a node of a graph calls."""
-    return target.tags if is_operator(target) else ()
-
-
 def takes_device(target: Any) -> bool:
     """Return whether the target of a graph's node is an operator that takes a device."""
     if isinstance(target, torch._ops.OpOverloadPacket):
@@ -161,7 +148,14 @@ def add_higher_order_kernel(
     `NotImplemented`, PyTorch's kernel runs."""
     operator = getattr(torch.ops.higher_order, name)
     key = getattr(torch._C.DispatchKey, dispatch_key)
-    stock = _higher_order_kernel(operator, key)
+    try:
+        stock = operator.py_kernels[torch._ops.resolve_key(operator, key)]
+    except (NotImplementedError, KeyError):  # call the kernel of the next key
+
+        def stock(*arguments: Any, **keywords: Any) -> Any:
+            with excluding_key(key):
+                return operator(*arguments, **keywords)
+
     operator.py_kernels.pop(key, None)
 
     def chosen(*arguments: Any, **keywords: Any) -> Any:
@@ -172,20 +166,6 @@ def add_higher_order_kernel(
 
     operator.py_impl(key)(chosen)
     operator._dispatch_cache.clear()
-
-
-def _higher_order_kernel(operator: Any, key: Any) -> Callable[..., Any]:
-    """Return PyTorch's kernel for a dispatch key, or a call of the next key's kernel."""
-    try:
-        kernel: Callable[..., Any] = operator.py_kernels[torch._ops.resolve_key(operator, key)]
-    except (NotImplementedError, KeyError):
-        return partial(_call_below, operator, torch._C.DispatchKeySet(key))
-    return kernel
-
-
-def _call_below(operator: Any, keys: Any, *arguments: Any, **keywords: Any) -> Any:
-    with torch._C._ExcludeDispatchKeyGuard(keys):
-        return operator(*arguments, **keywords)
 
 
 def on_positions(
@@ -322,16 +302,13 @@ def autocast_offered(
 def foreach_offered(device_type: str) -> Iterator[None]:
     """A context in which optimizers and `clip_grad_norm_` call `_foreach_` operators on a device
     type, as on accelerators (torch 2.15.0)."""
-    names = [f"_get_{kind}_kernels_supported_devices" for kind in ("foreach", "fused")]
-    functions: dict[str, Any] = {
-        name: partial(_with_device, getattr(_foreach_utils, name), device_type) for name in names
-    }
+    functions: dict[str, Any] = {}
+    for kind in ("foreach", "fused"):
+        name = f"_get_{kind}_kernels_supported_devices"
+        devices = [*getattr(_foreach_utils, name)(), device_type]
+        functions[name] = devices.copy
     with with_attributes(_foreach_utils, **functions), with_attributes(optimizer, **functions):
         yield
-
-
-def _with_device(devices: Callable[[], list[str]], device_type: str) -> list[str]:
-    return [*devices(), device_type]
 
 
 def made_on_cpu() -> AbstractContextManager[None]:
@@ -370,9 +347,7 @@ def make_wrapper(cls: type[Tensor], described: torch.Tensor, device: torch.devic
 
 def key_set(*names: str) -> DispatchKeySet:
     """Return a set of dispatch keys."""
-    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, names[0]))
-    for name in names[1:]:
-        keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
+    keys: DispatchKeySet = reduce(operator.or_, map(DispatchKeySet, map(parse_key, names)))
     return keys
 
 
@@ -468,7 +443,7 @@ class _Watching(TorchDispatchMode):
         subclass = next(filter(_holds_tensors, types), None)
         if subclass is not None:
             dispatch = partial(subclass.__torch_dispatch__, func, types)
-            with self, asking_key(torch._C.DispatchKey.Functionalize), writing_to_holders():
+            with self, asking_key(torch._C.DispatchKey.Functionalize), WritingToHolders():
                 return self._inside(dispatch, func, args, kwargs or {})
         return self._around(func, args, kwargs or {})
 
@@ -477,7 +452,10 @@ _IN_PLACE = {name for name in dir(operator) if re.fullmatch(r"__i(?!nv|ndex)\w+_
 """Names of in-place operators, such as `__iadd__`."""
 
 
-class _WritingToHolders(TorchFunctionMode):
+class WritingToHolders(TorchFunctionMode):
+    """A context inside `calls_through` in which operators may write to tensors that hold others.
+    Functionalization rejects these writes, so such a tensor's class gets the original operands."""
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         is_in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
@@ -488,12 +466,6 @@ class _WritingToHolders(TorchFunctionMode):
         is_watched = any(isinstance(mode, _Watching) for mode in modes)
         with excluding_key(torch._C.DispatchKey.Functionalize) if is_watched else nullcontext():
             return func(*args, **(kwargs or {}))
-
-
-def writing_to_holders() -> AbstractContextManager[Any]:
-    """A context inside `calls_through` in which operators may write to tensors that hold others.
-    Functionalization rejects these writes, so such a tensor's class gets the original operands."""
-    return _WritingToHolders()
 
 
 def without_torch_function() -> AbstractContextManager[Any]:
@@ -684,11 +656,6 @@ def without_writes(tensor: torch.Tensor) -> torch.Tensor:
 def base_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return the base of a view, or the tensor itself if it is not a view."""
     return tensor if tensor._base is None else tensor._base
-
-
-def was_written(tensor: torch.Tensor) -> bool:
-    """Return whether an in-place operation has written to a tensor."""
-    return not tensor.is_inference() and tensor._version > 0
 
 
 def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:
@@ -1129,6 +1096,7 @@ def compile_ahead(
             inputs of the compiled graphs have their source under `SOURCE` in `meta`.
     """
     from torch._functorch import config
+    from torch._functorch._aot_autograd import graph_compile
     from torch._functorch.aot_autograd import aot_module_simplified  # takes a second to import
     from torch._functorch.partitioners import default_partition
 
@@ -1142,7 +1110,8 @@ def compile_ahead(
         for node in joint.graph.nodes:
             # In the backward, inputs that the graph writes to, as in batch norm, have new values.
             reads_changed = any(n.meta.get("desc") in changed for n in node.all_input_nodes)
-            draws = torch.Tag.nondeterministic_seeded in tags_of(node.target)
+            tags = node.target.tags if is_operator(node.target) else ()
+            draws = torch.Tag.nondeterministic_seeded in tags
             if "recompute" in node.meta and (reads_changed or (draws and not runs_here)):
                 for saved in (node, *node.users):
                     if "recompute" in saved.meta:
@@ -1167,7 +1136,9 @@ def compile_ahead(
         config.patch(settings),
         # Not for all operators: the decomposition of batch norm, for example, returns its averages.
         decomposed_late(_UPSAMPLING),
-        _no_donated_buffers(),
+        # A backward must not reuse the memory of saved tensors, so that it can run again. PyTorch
+        # 2.15 rejects a second run even if its option `donated_buffer` is off.
+        with_attributes(graph_compile, collect_bw_donated_buffer_idxs=lambda *_: []),
         # Overload packets and torchao 0.18 print tensors, which would copy them to the CPU.
         with_attributes(FunctionalTensor, __repr__=object.__repr__),
     ):
@@ -1267,15 +1238,6 @@ def restarts_trace(error: Exception) -> bool:
     from torch._dynamo.exc import RestartAnalysis
 
     return isinstance(error, RestartAnalysis)
-
-
-def _no_donated_buffers() -> AbstractContextManager[None]:
-    """A context in which a backward does not reuse the memory of saved tensors, so that it can run
-    again. With such tensors, PyTorch 2.15 rejects a second run, even if its option
-    `donated_buffer` is off during compilation."""
-    from torch._functorch._aot_autograd import graph_compile
-
-    return with_attributes(graph_compile, collect_bw_donated_buffer_idxs=lambda *_: [])
 
 
 def _view_inputs_again(joint: torch.fx.Graph) -> None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import AttributeSpec
 from composites.errors import CompositesWarning, Problem, RegistryError, UnusableFunctionError
+from composites.functions import named_signature
 from composites.registry.document import ATTRIBUTE_NAME, NAME, NAMESPACE
+from composites.registry.mistakes import problems_of_intermediates, problems_of_saves
 from composites.registry.model import DERIVE, Composite, Decomposition, Location, Registry, When
-from composites.registry.named_arguments import named_signature
-from composites.registry.saves import problems_of_intermediates, problems_of_saves
 from composites.registry.signatures import describe_function
 from lowering.frontends.chosen import package
 from lowering.import_hook import after_import

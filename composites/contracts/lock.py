@@ -4,10 +4,11 @@ Equal contracts have the same text. A damaged file raises one `LockError`.
 """
 
 import json
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -15,7 +16,7 @@ from composites.contracts.model import Contract, Lock, Retired, Strict
 from composites.errors import LockError
 from composites.files import write_atomic
 
-FORMAT = 1
+FORMAT: Final = 1
 _SHOWN = 3
 """The number of problems that the error for a damaged file lists."""
 _HEAD = 200
@@ -45,38 +46,25 @@ def lock_text(lock: Lock) -> str:
     Each operand, attribute and call has a line of its own, so that a difference shows what changed.
     Default values are left out.
     """
-    head = {"format": FORMAT, "namespace": lock.namespace, "made_with": lock.made_with}
-    lines = [f" {_json(key)}: {_json(value)}," for key, value in head.items()]
-    contracts = ",\n".join(map(_contract_text, lock.contracts))
+    document = _Document(FORMAT, lock.namespace, lock.made_with, lock.contracts, lock.retired)
+    data = _adapter().dump_python(document, exclude_defaults=True)
+    lines = [f" {_json(key)}: {_json(data[key])}," for key in ("format", "namespace", "made_with")]
+    contracts = ",\n".join(map(_contract_text, data["contracts"]))
     listed = f"[\n{contracts}\n ]" if contracts else "[]"
-    retired = ",\n".join(f"  {_json(_brief(version))}" for version in lock.retired)
+    retired = ",\n".join(f"  {_json(version)}" for version in data.get("retired", ()))
     last = [f' "contracts": {listed},', f' "retired": [\n{retired}\n ]'] if retired else []
     return "\n".join(["{", *lines, *(last or [f' "contracts": {listed}']), "}", ""])
 
 
-def _contract_text(contract: Contract) -> str:
+def _contract_text(contract: Mapping[str, Any]) -> str:
     lines = []
-    for key, value in _brief(contract).items():
-        if value and isinstance(value, tuple | list) and isinstance(value[0], dict):
+    for key, value in contract.items():
+        if value and isinstance(value, tuple) and isinstance(value[0], dict):
             items = ",\n".join(f"    {_json(item)}" for item in value)
             lines.append(f"   {_json(key)}: [\n{items}\n   ]")
         else:
             lines.append(f"   {_json(key)}: {_json(value)}")
     return "  {\n" + ",\n".join(lines) + "\n  }"
-
-
-def _brief(value: Any) -> Any:
-    """Convert a value to plain data, without fields that have their defaults."""
-    if isinstance(value, tuple):
-        return [_brief(item) for item in value]
-    if not is_dataclass(value):
-        return value
-    return {
-        item.name: _brief(content)
-        for item in fields(value)
-        if (content := getattr(value, item.name)) != item.default
-        and (item.default_factory is MISSING or content != item.default_factory())
-    }
 
 
 def _json(value: Any) -> str:
@@ -132,8 +120,8 @@ def lock_schema() -> dict[str, Any]:
 
 def _message(error: ValidationError, data: str | bytes, source: str) -> str:
     problems = error.errors(include_url=False)
-    newer = _format_of(data)
-    if newer is not None and newer != FORMAT:
+    newer = next((problem["input"] for problem in problems if problem["loc"] == ("format",)), None)
+    if type(newer) is int:
         return (
             f"{source}: has format {newer}, but this version of the package reads format {FORMAT};"
             " install the version that wrote it, or write the lock again"
@@ -152,12 +140,3 @@ def _message(error: ValidationError, data: str | bytes, source: str) -> str:
 
 def _remedy(source: str) -> str:
     return f"restore it, or remove it and run `composites lock FILE -o {source}`"
-
-
-def _format_of(data: str | bytes) -> int | None:
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    number = document.get("format") if isinstance(document, dict) else None
-    return number if type(number) is int else None

@@ -12,9 +12,9 @@ from typing import Any
 from composites.contracts.model import OUTPUT_MASK
 from composites.errors import DecompositionError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
+from composites.registry.mistakes import Mistake, mistakes_of_when
 from composites.registry.model import AUTOMATIC, GOALS, Composite, Decomposition, Kernel
 from composites.registry.signatures import callee_of, check_signature
-from composites.registry.when import Mistake, mistakes_of_when
 
 
 def mistakes_in(

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from composites.errors import AllowlistError, Problem, RegistryError, did_you_mean
 from composites.registry.alternatives import mistakes_in
-from composites.registry.builtin import builtin_registry_path
 from composites.registry.model import Composite, Registry, split_version
-from composites.registry.packages import Announced, LeftOut, announced
+from composites.registry.packages import Announced, LeftOut, announced, builtin_registry_path
 from composites.registry.validation import load_registry
 from composites.settings import registry_files, warn_of_unknown_variables
 
@@ -159,7 +158,7 @@ class Catalog:
 @cache
 def builtin_registry() -> Registry:
     """Return the registry that comes with this package. It is read once per process."""
-    return load_registry(builtin_registry_path(), builtin=True)
+    return replace(load_registry(builtin_registry_path()), builtin=True)
 
 
 def load_file(path: str | Path) -> Registry:

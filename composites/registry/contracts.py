@@ -1,6 +1,6 @@
 """The contracts of a registry, as far as the file and PyTorch's schemas determine them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import (
@@ -11,8 +11,9 @@ from composites.contracts.model import (
     Contract,
     Operand,
 )
-from composites.errors import UnusableFunctionError
-from composites.registry.model import Composite, Registry
+from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
+from composites.registry.kernels import kernel_problems
+from composites.registry.model import Composite, Kernel, Registry
 from composites.registry.operand_lists import has_segment_sizes, is_list
 from composites.registry.operators import Operator
 from composites.registry.signatures import callee_of, describe_target
@@ -104,3 +105,46 @@ def _results(entry: Composite, callee: Operator | None) -> tuple[str, ...] | Non
 def _conditions(entry: Composite) -> Conditions:
     when = entry.when
     return Conditions(dict(when.values), when.dtypes, when.ranks, when.where)
+
+
+def check_kernels_for_others(
+    named: Iterable[Registry], registries: Sequence[Registry]
+) -> list[str]:
+    """Check the kernels that registries list for composites of other registries. Return warnings.
+
+    Only `composites check` calls this. Users of a file may lack the other registries, or have other
+    versions of them.
+
+    Raises:
+        RegistryError: a kernel does not fit its composite.
+    """
+    warnings: list[str] = []
+    problems: list[Problem] = []
+    entries = [entry for other in registries for entry in other.composites]
+    namespaces = tuple(f"{other.namespace}." for other in registries)
+    for kernel in (kernel for registry in named for kernel in registry.kernels):
+        if kernel.platform is None or not kernel.composite.startswith(namespaces):
+            continue
+        message = f"{kernel.location}: kernels: no entry makes"
+        producing = [entry for entry in entries if kernel.composite in entry.produced]
+        meant = [entry for entry in producing if kernel.version in (None, entry.version)]
+        if meant:
+            attributes = (a.name for entry in meant for a in _contract(entry, kernel).attributes)
+            problems += kernel_problems(kernel, kernel.composite, list(dict.fromkeys(attributes)))
+        elif producing:
+            has = ", ".join(map(str, sorted({entry.version for entry in producing})))
+            warnings.append(
+                f"{message} version {kernel.version} of {kernel.composite} (it has {has})"
+            )
+        else:
+            names = [name for entry in entries for name in entry.produced]
+            warnings.append(f"{message} {kernel.composite}{did_you_mean(kernel.composite, names)}")
+    if problems:
+        raise RegistryError(problems)
+    return warnings
+
+
+def _contract(entry: Composite, kernel: Kernel) -> Contract:
+    """Return the contract of the composite of an entry that a kernel computes."""
+    is_forward = kernel.composite == entry.composite_name
+    return forward_contract(entry) if is_forward else backward_contract(entry)

@@ -32,7 +32,6 @@ from composites.element_types import BY_NAME, REGISTRY_TYPES
 from composites.errors import did_you_mean
 from composites.registry.model import AUTOMATIC, CONSUMERS, DERIVE, GOALS, KERNEL_PLATFORMS, VERSION
 from composites.registry.old_keys import OLD as OLD_KEY
-from composites.registry.saves import INTERMEDIATE
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
 # verifier, stablehlo/dialect/TypeInference.cpp). This project adds the dot between namespace and
@@ -46,6 +45,7 @@ TARGET = re.compile(r"(jax:)?[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 PACKAGE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)?")
 JAX_FUNCTION = re.compile(rf"{FUNCTION.pattern}(\.<locals>\.[^\W\d]\w*)?")
+INTERMEDIATE = re.compile(r"[^\W\d]\w*")
 
 KERNELS_FILE = re.compile(rf"{PACKAGE.pattern}:[\w.-]+\.yaml", re.ASCII)
 OTHER_COMPOSITE = re.compile(rf"{NAMESPACE.pattern}\.{ENTRY_NAME.pattern}", re.ASCII)

@@ -3,9 +3,8 @@ imports neither torch nor kernels."""
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from importlib.util import find_spec
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from composites.contracts.model import AttributeSpec
@@ -20,6 +19,7 @@ from composites.registry.model import (
     Decomposition,
     Kernel,
     Location,
+    Registry,
     When,
     split_version,
 )
@@ -28,174 +28,164 @@ from composites.registry.reading import CheckedDocument, read_document
 from composites.registry.yaml_text import registry_text
 
 
-def rows_of_file(document: CheckedDocument) -> CheckedDocument:
-    """Return the document with the kernels of a file's key `kernels`, which may name another file.
+def unchecked_registry(document: CheckedDocument) -> Registry:
+    """Return the entries and kernels of a file as they are written.
 
     Raises:
-        RegistryError: the other file cannot be read, has problems, or has another namespace.
+        RegistryError: the file has problems, or cannot include the entries of another file.
     """
-    if document.kernels_file is None:
-        return document
-    path = _path_of(document.kernels_file)
-    text = document.text
-    if path is None:
-        message = f"kernels: there is no file {document.kernels_file}"
-        raise RegistryError([text.problem(message, "kernels")])
-    other = checked_document(path)
-    problems = list(other.problems)
-    if not problems and other.namespace != document.namespace:
-        message = f"namespace: must be {document.namespace}, that of {text.file}"
-        problems.append(other.text.problem(message, "namespace"))
-    if other.names or other.kernels_file is not None:
-        message = f"must hold only kernels, because {text.file} names it"
-        problems.append(Location(str(path), 1).problem(message))
-    if problems:
-        raise RegistryError(problems)
-    return other
+    entries, problems = included_entries(document, unchecked_registry)
+    if document.problems or problems:
+        raise RegistryError([*document.problems, *problems])
+    return Registry(
+        document.text.file,
+        document.namespace,
+        (*entries, *(unchecked_entry(document, name) for name in document.entries)),
+        kernels=file_kernels(document),
+        outdated=tuple(document.outdated),
+    )
 
 
-def _path_of(kernels_file: str) -> Path | None:
-    """Return the path of `package:file` without importing the package; None if it is missing."""
-    package, _, name = kernels_file.partition(":")
-    try:
-        spec = find_spec(package)
-    except ImportError:  # a parent package cannot be imported
-        spec = None
-    folders = [] if spec is None else list(spec.submodule_search_locations or ())
-    return Path(folders[0]) / name if folders else None
+def included_entries(
+    document: CheckedDocument, load: Callable[[CheckedDocument], Registry]
+) -> tuple[list[Composite], list[Problem]]:
+    """Return the entries that a file includes from other files in its folder, and problems.
 
-
-def checked_document(path: Path) -> CheckedDocument:
-    """Read a file and check its structure. The result has the problems.
-
-    Raises:
-        RegistryError: the file cannot be read, or is not YAML.
+    Args:
+        load: makes a registry of the document of another file; raises a RegistryError if it has
+            problems.
     """
-    return _checked(registry_text(path), str(path))
+    entries: list[Composite] = []
+    problems: list[Problem] = []
+    for file, items in document.extends.items():
+        line = document.text.location("extends", file)
+        try:
+            registry = load(_extended_document(file, line))
+        except RegistryError as error:
+            problems.extend(error.problems)
+            continue
+        messages = []
+        if registry.namespace != document.namespace:
+            messages.append(f" has the namespace {registry.namespace!r}")
+        names = [entry.name for entry in registry.composites]
+        for item in items:
+            if not registry.named(item.removeprefix("-")):
+                hint = did_you_mean(item.removeprefix("-"), names)
+                messages.append(f" has no entry {item!r}{hint}")
+        included = registry.included(items)
+        if both_ways := [item for item in items if f"-{item}" in items]:
+            messages.append(f": {both_ways[0]!r} is both named and left out")
+        elif not included:
+            messages.append(": all its entries are left out")
+        problems += [line.problem(f"extends: {file}{message}") for message in messages]
+        entries += included
+    return entries, problems
 
 
-def extended_path(file: str, location: Location) -> Path:
-    """Return the path of a file that another file extends.
+def _extended_document(file: str, location: Location) -> CheckedDocument:
+    """Read a file that another file extends.
 
     Args:
         location: the line of the other file that names `file`.
 
     Raises:
-        RegistryError: `file` is not another file in the same folder.
+        RegistryError: `file` is not another file in the same folder, cannot be read, or extends
+            files itself.
     """
     path = Path(location.file).parent / file
     if file in ("", "..") or Path(file).name != file:
         raise RegistryError([location.problem(f"extends: {file!r}: name a file beside this one")])
     if path == Path(location.file):
         raise RegistryError([location.problem(f"extends: {file}: a file cannot extend itself")])
-    return path
-
-
-def check_extended(document: CheckedDocument) -> None:
-    """Check that a file that is extended does not extend files itself.
-
-    Raises:
-        RegistryError: it does. The error also has the problems of the file.
-    """
+    try:
+        text = registry_text(path)
+    except RegistryError as error:
+        message = f"extends: {file} {error.problems[0].message}"
+        raise RegistryError([location.problem(message)]) from error
+    document = read_document(text, str(path))
     if document.extends:
         message = "extends: a file that another one extends cannot extend any"
         raise RegistryError([*document.problems, document.text.problem(message, "extends")])
+    return document
 
 
-@lru_cache(maxsize=16)  # reading the built-in file takes a quarter of a second
-def _checked(text: str, source: str) -> CheckedDocument:
-    return read_document(text, source)
+def unchecked_entry(document: CheckedDocument, name: str) -> Composite:
+    """Return an entry before it is checked against its operator. Operands and types of
+    attributes that the file does not list are missing."""
+    entry, plain = document.entries[name], split_version(name)[0]
+    items = entry.saves or ()
+    saved = [pair for item in items if isinstance(item, dict) for pair in item.items()]
+    names = [name for item in items for name in (item if isinstance(item, dict) else (item,))]
+    return Composite(
+        namespace=document.namespace,
+        name=plain,
+        composite=entry.composite or plain,
+        op=entry.op,
+        functions=tuple(entry.function),
+        version=version_of(name, entry),
+        operands=tuple(entry.operands or ()),
+        attributes=tuple(
+            AttributeSpec(
+                key,
+                attribute.type,
+                attribute.optional,
+                bool(attribute.normalize),
+                attribute.from_,
+                frozen(attribute.value),
+            )
+            for key, attribute in entry.attributes.items()
+        ),
+        when=When.parse(entry.when),
+        decomposition=Decomposition.parse(entry.decomposition),
+        backward=entry.backward,
+        location=document.text.location("composites", name),
+        results=tuple(entry.results),
+        adapt=entry.adapt,
+        saves=None if entry.saves is None else (*names, *entry.intermediates),
+        saved=(*saved, *((name, None) for name in entry.intermediates)),
+        gradients=tuple(entry.gradients),
+        group=entry.group,
+        fuses=entry.fuses,
+        rewrites=tuple(entry.rewrites.items()),
+        jax=tuple(entry.jax.items()),
+        samples=entry.samples or document.default_samples(name),
+        samples_by_name=entry.samples is None and document.samples is not None,
+        tolerance=tuple((t, float(limit)) for t, limit in entry.tolerance.items()),
+        copies=tuple(dict.fromkeys(entry.copies)),
+        kernels=_entry_kernels(document, name),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryFile:
-    """The entries and kernels of a file, as they are written."""
+def _entry_kernels(document: CheckedDocument, name: str) -> tuple[Kernel, ...]:
+    """Return the kernels for an entry of the file: first the kernels under the entry, then the
+    decompositions to choose under the file's key `kernels`."""
+    rows = document.rows
+    entry, plain = document.entries[name], split_version(name)[0]
+    version = version_of(name, entry)
+    named = f"{document.namespace}.{plain}"
+    composite = f"{document.namespace}.{entry.composite or plain}"
+    location = partial(document.text.location, "composites", name, "kernels")
+    to_choose = list(_to_choose(entry.kernels, named, version, location))
+    for key, kernels in rows.kernels.items():
+        if _is_entry(key, document, name):
+            row_location = partial(rows.text.location, "kernels", key)
+            samples = rows.default_samples(name)
+            to_choose += _to_choose(kernels, named, version, row_location, samples)
+    return (*to_choose, *_for_platforms(entry.kernels, composite, version, location))
 
-    document: CheckedDocument
-    rows: CheckedDocument
-    """The document with the kernels of the file's key `kernels`; see `rows_of_file`."""
 
-    @property
-    def outdated(self) -> tuple[Problem, ...]:
-        """Old keys, which `composites format` replaces."""
-        return tuple(dict.fromkeys([*self.document.outdated, *self.rows.outdated]))
-
-    def entry(self, name: str) -> Composite:
-        """Return an entry before it is checked against its operator. Operands and types of
-        attributes that the file does not list are missing."""
-        document = self.document
-        entry, plain = document.entries[name], split_version(name)[0]
-        items = entry.saves or ()
-        saved = [pair for item in items if isinstance(item, dict) for pair in item.items()]
-        names = [name for item in items for name in (item if isinstance(item, dict) else (item,))]
-        return Composite(
-            namespace=document.namespace,
-            name=plain,
-            composite=entry.composite or plain,
-            op=entry.op,
-            functions=tuple(entry.function),
-            version=version_of(name, entry),
-            operands=tuple(entry.operands or ()),
-            attributes=tuple(
-                AttributeSpec(
-                    key,
-                    attribute.type,
-                    attribute.optional,
-                    bool(attribute.normalize),
-                    attribute.from_,
-                    frozen(attribute.value),
-                )
-                for key, attribute in entry.attributes.items()
-            ),
-            when=When.parse(entry.when),
-            decomposition=Decomposition.parse(entry.decomposition),
-            backward=entry.backward,
-            location=document.text.location("composites", name),
-            results=tuple(entry.results),
-            adapt=entry.adapt,
-            saves=None if entry.saves is None else (*names, *entry.intermediates),
-            saved=(*saved, *((name, None) for name in entry.intermediates)),
-            gradients=tuple(entry.gradients),
-            group=entry.group,
-            fuses=entry.fuses,
-            rewrites=tuple(entry.rewrites.items()),
-            jax=tuple(entry.jax.items()),
-            samples=entry.samples or document.default_samples(name),
-            samples_by_name=entry.samples is None and document.samples is not None,
-            tolerance=tuple((t, float(limit)) for t, limit in entry.tolerance.items()),
-            copies=tuple(dict.fromkeys(entry.copies)),
-            kernels=self.entry_kernels(name),
-        )
-
-    def entry_kernels(self, name: str) -> tuple[Kernel, ...]:
-        """Return the kernels for an entry of the file: first the kernels under the entry, then the
-        decompositions to choose under the file's key `kernels`."""
-        document, rows = self.document, self.rows
-        entry, plain = document.entries[name], split_version(name)[0]
-        version = version_of(name, entry)
-        named = f"{document.namespace}.{plain}"
-        composite = f"{document.namespace}.{entry.composite or plain}"
-        location = partial(document.text.location, "composites", name, "kernels")
-        to_choose = list(_to_choose(entry.kernels, named, version, location))
-        for key, kernels in rows.kernels.items():
-            if _is_entry(key, document, name):
-                row_location = partial(rows.text.location, "kernels", key)
-                samples = rows.default_samples(name)
-                to_choose += _to_choose(kernels, named, version, row_location, samples)
-        return (*to_choose, *_for_platforms(entry.kernels, composite, version, location))
-
-    @property
-    def file_kernels(self) -> tuple[Kernel, ...]:
-        """The kernels under the file's key `kernels`: decompositions to choose for entries of other
-        registries, and kernels for platforms."""
-        kernels: list[Kernel] = []
-        for key, documents in self.rows.kernels.items():
-            name, version = split_version(key)
-            location = partial(self.rows.text.location, "kernels", key)
-            if not any(_is_entry(key, self.document, entry) for entry in self.document.names):
-                kernels += _to_choose(documents, name, version, location)
-            kernels += _for_platforms(documents, name, version, location)
-        return tuple(kernels)
+def file_kernels(document: CheckedDocument) -> tuple[Kernel, ...]:
+    """Return the kernels under the file's key `kernels`: decompositions to choose for entries of
+    other registries, and kernels for platforms."""
+    rows = document.rows
+    kernels: list[Kernel] = []
+    for key, documents in rows.kernels.items():
+        name, version = split_version(key)
+        location = partial(rows.text.location, "kernels", key)
+        if not any(_is_entry(key, document, entry) for entry in document.names):
+            kernels += _to_choose(documents, name, version, location)
+        kernels += _for_platforms(documents, name, version, location)
+    return tuple(kernels)
 
 
 def _is_entry(key: str, document: CheckedDocument, name: str) -> bool:
@@ -289,18 +279,9 @@ def _mistakes(kernel: Kernel, attributes: Sequence[str] | None) -> Iterator[str]
                 )
     for text in kernel.when.where:
         try:
-            _check_where(kernel, text)
+            nodes = ast.walk(parse_condition(text))
+            # A name that is not an operand may be an attribute, so any name is allowed.
+            read = {node.id for node in nodes if isinstance(node, ast.Name)}
+            compile_condition(text, [*sorted(read - {"len", *REGISTRY_TYPES}), *kernel.operands])
         except ConditionError as error:
             yield f"when: where: {error}"
-
-
-def _check_where(kernel: Kernel, text: str) -> None:
-    """Check an expression of `where`. A name that is not an operand may be an attribute, so any
-    name is allowed.
-
-    Raises:
-        ConditionError: the expression is not allowed in conditions.
-    """
-    nodes = ast.walk(parse_condition(text))
-    read = {node.id for node in nodes if isinstance(node, ast.Name)}
-    compile_condition(text, [*sorted(read - {"len", *REGISTRY_TYPES}), *kernel.operands])

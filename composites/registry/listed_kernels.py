@@ -9,17 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from composites.errors import CompositesWarning, RegistryError
-from composites.registry.builtin import builtin_registry_path
-from composites.registry.kernels import (
-    RegistryFile,
-    check_extended,
-    checked_document,
-    extended_path,
-    kernel_problems,
-    rows_of_file,
-)
+from composites.registry.kernels import kernel_problems, unchecked_registry
 from composites.registry.model import Composite, Kernel, Registry
-from composites.registry.packages import LeftOut, announced
+from composites.registry.packages import LeftOut, announced, builtin_registry_path
+from composites.registry.reading import read_document
+from composites.registry.yaml_text import registry_text
 from composites.settings import registry_files
 
 FAST = "fast"
@@ -53,7 +47,7 @@ def all_listed() -> tuple[Kernel, ...]:
     Raises:
         RegistryError: with the problems of a file that the user has named.
     """
-    return tuple(kernel for file in _all_files() for kernel in _platform_kernels(file))
+    return tuple(kernel for registry in _all_registries() for kernel in registry.platform_kernels)
 
 
 def listed_in(path: Path) -> tuple[Kernel, ...]:
@@ -62,7 +56,7 @@ def listed_in(path: Path) -> tuple[Kernel, ...]:
     Raises:
         RegistryError: the file cannot be read, or its kernels are wrong.
     """
-    return _platform_kernels(_read(path))
+    return _read(path).platform_kernels
 
 
 def fast_kernels() -> tuple[ListedKernel, ...]:
@@ -71,15 +65,14 @@ def fast_kernels() -> tuple[ListedKernel, ...]:
     Raises:
         RegistryError: with the problems of a file that the user has named.
     """
-    files = _all_files()
-    by_file = [_entries(file) for file in files]
-    own = [(entry, kernel) for entries in by_file for entry in entries for kernel in entry.kernels]
+    registries = _all_registries()
+    own = [(e, k) for registry in registries for e in registry.composites for k in e.kernels]
     added = [
         (entry, kernel)
-        for file, own_entries in zip(files, by_file, strict=True)
-        for kernel in file.file_kernels
-        for entries in by_file
-        for entry in (entries if entries is not own_entries else ())
+        for registry in registries
+        for kernel in registry.kernels
+        for other in registries
+        for entry in (other.composites if other is not registry else ())
         if entry.qualified == kernel.composite and kernel.version in (None, entry.version)
     ]
     # Kernels under a file's key `kernels` are tried before the entry's own kernels.
@@ -92,16 +85,16 @@ def listed_tolerances(path: Path | None = None) -> dict[tuple[str, int], dict[st
     greatest tolerance counts; if several files do, the first file counts.
 
     Args:
-        path: a file that comes before the files of all registries; see `all_listed`.
+        path: a file that comes before all registries; see `all_listed`.
 
     Raises:
         RegistryError: with the problems of a file that the user has named.
     """
     tolerances: dict[tuple[str, int], dict[str, float]] = {}
-    for file in (*([] if path is None else [_read(path)]), *_all_files()):
+    for registry in (*([] if path is None else [_read(path)]), *_all_registries()):
         limits: dict[tuple[str, int], dict[str, float]] = {}
-        for entry in _entries(file):
-            for name in (entry.composite_name, *([entry.backward_name] if entry.derives else ())):
+        for entry in registry.composites:
+            for name in entry.produced:
                 greatest = limits.setdefault((name, entry.version), {})
                 for element_type, limit in entry.tolerance:
                     greatest[element_type] = max(limit, greatest.get(element_type, 0.0))
@@ -109,55 +102,28 @@ def listed_tolerances(path: Path | None = None) -> dict[tuple[str, int], dict[st
     return tolerances
 
 
-def _entries(file: RegistryFile) -> tuple[Composite, ...]:
-    """Return the entries of a file, after the entries that it includes from other files.
-
-    Raises:
-        RegistryError: another file cannot be included.
-    """
-    entries: list[Composite] = []
-    for name, items in file.document.extends.items():
-        line = file.document.text.location("extends", name)
-        document = checked_document(extended_path(name, line))
-        if document.problems:
-            raise RegistryError(document.problems)
-        check_extended(document)
-        other = RegistryFile(document, rows_of_file(document))
-        included = Registry(name, document.namespace, tuple(map(other.entry, document.entries)))
-        missing = [item for item in items if not included.named(item.removeprefix("-"))]
-        if missing:
-            message = f"extends: {name} has no entry {missing[0]!r}"
-            raise RegistryError([line.problem(message)])
-        entries += included.included(items)
-    return (*entries, *map(file.entry, file.document.entries))
-
-
-def _all_files() -> list[RegistryFile]:
-    files = [_read(Path(file)) for file in registry_files()]
+def _all_registries() -> list[Registry]:
+    registries = [_read(Path(file)) for file in registry_files()]
     for package in announced():
         if not isinstance(package, LeftOut):
             try:
-                files.append(_read(package.path))
+                registries.append(_read(package.path))
             except Exception:  # any fault of the file; `composites list` reports it
                 continue
-    return [*files, _read(builtin_registry_path())]
+    return [*registries, _read(builtin_registry_path())]
 
 
-def _read(path: Path) -> RegistryFile:
-    document = checked_document(path)
-    if document.problems:
-        raise RegistryError(document.problems)
-    file = RegistryFile(document, rows_of_file(document))
-    for problem in file.outdated:
+def _read(path: Path) -> Registry:
+    """Read a registry whose kernels for platforms are checked.
+
+    Raises:
+        RegistryError: the file cannot be read, or its kernels are wrong.
+    """
+    registry = unchecked_registry(read_document(registry_text(path), str(path)))
+    for problem in registry.outdated:
         warnings.warn(str(problem), CompositesWarning, stacklevel=2)
-    problems = [
-        p for kernel in _platform_kernels(file) for p in kernel_problems(kernel, kernel.composite)
-    ]
+    kernels = registry.platform_kernels
+    problems = [p for kernel in kernels for p in kernel_problems(kernel, kernel.composite)]
     if problems:
         raise RegistryError(problems)
-    return file
-
-
-def _platform_kernels(file: RegistryFile) -> tuple[Kernel, ...]:
-    own = [kernel for entry in _entries(file) for kernel in entry.kernels]
-    return tuple(kernel for kernel in (*own, *file.file_kernels) if kernel.platform is not None)
+    return registry

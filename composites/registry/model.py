@@ -341,6 +341,12 @@ class Composite:
         """The name in StableHLO of the backward that is derived from this entry."""
         return derived_backward(self.composite_name)
 
+    @property
+    def produced(self) -> tuple[str, ...]:
+        """The names in StableHLO of the composite and of its derived backward."""
+        names = (self.composite_name, self.backward_name)
+        return names if self.derives else names[:1]
+
     def exposed(self, results: Any) -> Any:
         """Select the results that the composite returns from all results of the operator."""
         return [results[number] for number in self.results] if self.results else results
@@ -402,6 +408,12 @@ class Registry:
     """The module with samples of entries, and the line of the file that names it."""
     outdated: tuple[Problem, ...] = field(default=(), compare=False)
     """Problems for old keys, which the next version does not read."""
+
+    @property
+    def platform_kernels(self) -> tuple[Kernel, ...]:
+        """The kernels for platforms: of the entries, then for entries of other registries."""
+        every = (*(kernel for entry in self.composites for kernel in entry.kernels), *self.kernels)
+        return tuple(kernel for kernel in every if kernel.platform is not None)
 
     def get(self, name: str) -> Composite | None:
         """Return the highest version of the entry with a name."""

@@ -1,13 +1,14 @@
-"""Registries that installed packages announce with an entry point.
+"""The built-in registry, and registries that installed packages announce with an entry point.
 
 A package whose registry cannot be found or read must not stop unrelated work. So this module does
-not raise errors: problems become values.
+not raise errors: problems become values. It does not import torch.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
 from pathlib import Path
 
 ENTRY_POINT_GROUP = "composites.registries"
@@ -44,6 +45,12 @@ class LeftOut:
 
     def __str__(self) -> str:
         return f"the registry of the package {self.package} cannot be used: {self.reason}"
+
+
+def builtin_registry_path() -> Path:
+    """Return the built-in registry.yaml, in an installed package or at the root of a checkout."""
+    installed = Path(str(files("composites").joinpath("registry.yaml")))
+    return installed if installed.exists() else installed.parent.parent / "registry.yaml"
 
 
 def announced() -> Iterator[Announced | LeftOut]:

@@ -1,13 +1,16 @@
 """Read the entries of a registry file: expand short forms and defaults, and check the structure of
-each entry."""
+each entry. This module imports neither torch nor kernels."""
 
-from dataclasses import dataclass
+import pathlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from composites import attribute_types
-from composites.errors import Problem, did_you_mean
+from composites.errors import Problem, RegistryError, did_you_mean
 from composites.registry.document import (
     FORWARD,
     KERNELS_FILE,
@@ -20,10 +23,10 @@ from composites.registry.document import (
     RegistryDocument,
     long_entry,
 )
-from composites.registry.model import KERNEL_PLATFORMS, split_version
+from composites.registry.model import KERNEL_PLATFORMS, Location, split_version
 from composites.registry.old_keys import old_keys, read_new_keys
 from composites.registry.pairs import with_attributes_of_forwards, with_default_backwards
-from composites.registry.yaml_text import Path, YamlText, read_yaml
+from composites.registry.yaml_text import Path, YamlText, read_yaml, registry_text
 
 HINTS = 20
 """The number of problems of a file that get a hint such as `did you mean`. Thousands of hints would
@@ -51,6 +54,13 @@ class CheckedDocument:
     problems: list[Problem]
     outdated: list[Problem]
     """Old keys, which `composites format` replaces."""
+    kernels_document: "CheckedDocument | None" = None
+    """The document of the file that `kernels_file` names."""
+
+    @property
+    def rows(self) -> "CheckedDocument":
+        """The document with the kernels of the file's key `kernels`."""
+        return self if self.kernels_document is None else self.kernels_document
 
     def default_samples(self, entry: str) -> str | None:
         """Return the samples of an entry that names none: the function with the entry's name in the
@@ -59,12 +69,61 @@ class CheckedDocument:
 
 
 def read_document(written: str, file: str) -> CheckedDocument:
-    """Check the structure of a file. Each entry is checked on its own, so that a problem in one
-    entry does not hide the problems of another.
+    """Check the structure of a file, and of another file that its key `kernels` names.
 
     Raises:
         RegistryError: the text cannot be read as YAML; see `read_yaml`.
     """
+    document = _read_alone(written, file)
+    if document.kernels_file is None:
+        return document
+    try:
+        kernels = _kernels_document(document, document.kernels_file)
+    except RegistryError as error:
+        return replace(document, problems=[*document.problems, *error.problems])
+    outdated = [*document.outdated, *kernels.outdated]
+    return replace(document, kernels_document=kernels, outdated=outdated)
+
+
+def _kernels_document(document: CheckedDocument, kernels_file: str) -> CheckedDocument:
+    """Read the file that the key `kernels` of a document names.
+
+    Raises:
+        RegistryError: the file cannot be read, has problems, or has another namespace.
+    """
+    text = document.text
+    path = _path_of(kernels_file)
+    if path is None:
+        message = f"kernels: there is no file {kernels_file}"
+        raise RegistryError([text.problem(message, "kernels")])
+    other = _read_alone(registry_text(path), str(path))
+    problems = list(other.problems)
+    if not problems and other.namespace != document.namespace:
+        message = f"namespace: must be {document.namespace}, that of {text.file}"
+        problems.append(other.text.problem(message, "namespace"))
+    if other.names or other.kernels_file is not None:
+        message = f"must hold only kernels, because {text.file} names it"
+        problems.append(Location(str(path), 1).problem(message))
+    if problems:
+        raise RegistryError(problems)
+    return other
+
+
+def _path_of(kernels_file: str) -> pathlib.Path | None:
+    """Return the path of `package:file` without importing the package; None if it is missing."""
+    package, _, name = kernels_file.partition(":")
+    try:
+        spec = find_spec(package)
+    except ImportError:  # a parent package cannot be imported
+        spec = None
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    return pathlib.Path(folders[0]) / name if folders else None
+
+
+@lru_cache(maxsize=16)  # reading the built-in file takes a quarter of a second
+def _read_alone(written: str, file: str) -> CheckedDocument:
+    """Check the structure of one file. Each entry is checked on its own, so that a problem in one
+    entry does not hide the problems of another."""
     text = read_yaml(written, file)
     outdated = old_keys(text)
     if outdated:

@@ -1,18 +1,18 @@
-"""Select the kernel that takes a call, and record why the other kernels do not.
+"""Conditions of kernels and entries, evaluated for a call.
 
 Calls have three sources: PyTorch's dispatcher (`lowering.dispatch.definition`), composites in
 StableHLO for which kernels of a platform are tried (`lowering.export.listed_kernels`), and
 composites in StableHLO for which decompositions to choose are tried
-(`lowering.export.listed_alternatives`). Each source describes a call as a `DescribedCall` for the
-conditions, and tries the kernels of a `Selection` in order. This module does not import torch.
+(`lowering.export.listed_alternatives`). Each source describes a call as a `DescribedCall`. This
+module does not import torch.
 """
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import SimpleNamespace
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import LoweringError, UnsupportedCallError, did_you_mean
@@ -96,41 +96,6 @@ class DescribedCall:
         # `compile_condition` rejects everything that could do more than compute.
         values = {name.replace(".", "_"): value for name, value in self.values.items()}
         return bool(eval(written, {**values, "torch": TYPES, "len": len, "__builtins__": {}}))
-
-
-K = TypeVar("K")
-
-
-@dataclass(slots=True)
-class Selection(Generic[K]):
-    """Iterator over the kernels that may take a call. The caller continues until a kernel takes
-    the call."""
-
-    kernels: Iterator[K]
-    """The kernels, in the order in which they are tried."""
-    refusal: Callable[[K], str | None]
-    """Returns the reason why a kernel does not take the call; None if the kernel must be tried."""
-    declined: Callable[[K, str], None]
-    """Records that a kernel does not take the call, with the reason."""
-    current: K | None = None
-    """The kernel that was returned last."""
-
-    def __iter__(self) -> Iterator[K]:
-        return self
-
-    def __next__(self) -> K:
-        for kernel in self.kernels:
-            reason = self.refusal(kernel)
-            if reason is None:
-                self.current = kernel
-                return kernel
-            self.declined(kernel, reason)
-        raise StopIteration
-
-    def decline(self, reason: str) -> None:
-        """Record that the current kernel does not take the call."""
-        assert self.current is not None
-        self.declined(self.current, reason)
 
 
 def _same(value: Any, allowed: Any) -> bool:

@@ -11,9 +11,8 @@ import torch
 
 from composites.attribute_types import ArgumentKind
 from composites.errors import UnusableFunctionError
-from composites.functions import find_function
+from composites.functions import find_function, named_signature
 from composites.registry.model import Composite
-from composites.registry.named_arguments import named_signature
 from composites.registry.operators import Argument, Operator, find_operator
 
 _KINDS: dict[Any, ArgumentKind] = {

@@ -25,20 +25,23 @@ from composites.errors import Problem, RegistryError, UnusableFunctionError, did
 from composites.frozen import frozen
 from composites.functions import find_function
 from composites.registry.alternatives import mistakes_in
-from composites.registry.document import MAX_VERSION, CompositeDocument
+from composites.registry.document import INTERMEDIATE, MAX_VERSION, CompositeDocument
 from composites.registry.kernels import (
-    RegistryFile,
-    check_extended,
-    extended_path,
+    file_kernels,
+    included_entries,
     kernel_problems,
-    rows_of_file,
+    unchecked_entry,
+)
+from composites.registry.mistakes import (
+    mistakes_of_when,
+    problems_of_intermediates,
+    problems_of_saves,
 )
 from composites.registry.model import (
     DERIVE,
     Composite,
     Decomposition,
     Kernel,
-    Location,
     Registry,
     Tensor,
     split_version,
@@ -46,51 +49,50 @@ from composites.registry.model import (
 from composites.registry.operators import Operator, UnknownOperatorError, find_operator, names
 from composites.registry.pairs import backward_of, version_of, versions_of
 from composites.registry.reading import HINTS, CheckedDocument, read_document
-from composites.registry.saves import INTERMEDIATE, problems_of_intermediates, problems_of_saves
 from composites.registry.signatures import check_signature, describe_target
-from composites.registry.when import mistakes_of_when
 from composites.registry.yaml_text import registry_text
 
 TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*(?:<\w+>)?)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 
-def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
+def load_registry(path: str | Path) -> Registry:
     """Read and check a registry file.
 
     Raises:
         RegistryError: with every problem of the file.
     """
-    return parse_registry(registry_text(path), str(path), builtin=builtin)
+    return parse_registry(registry_text(path), str(path))
 
 
-def parse_registry(
-    text: str, source: str, *, builtin: bool = False, is_extended: bool = False
-) -> Registry:
+def parse_registry(text: str, source: str) -> Registry:
     """Check the text of a registry. `source` is the file name, for error messages and for the
     folder of extended files."""
-    document = read_document(text, source)
-    problems = document.problems
-    file = RegistryFile(document, document)
-    try:
-        file = RegistryFile(document, rows_of_file(document))
-    except RegistryError as error:
-        problems.extend(error.problems)
+    return _checked_registry(read_document(text, source))
+
+
+def _checked_registry(document: CheckedDocument) -> Registry:
+    """Check a file, and the files that it extends.
+
+    Raises:
+        RegistryError: with all their problems.
+    """
+    problems = list(document.problems)
     composites: dict[str, Composite] = {}
     for name, entry in document.entries.items():
-        composite = _EntryReader(name, entry, file, problems).read()
+        composite = _EntryReader(name, entry, document, problems).read()
         if composite is not None:
             composites[name] = composite
     problems.extend(_across_entries(document))
     if not problems:  # forwards with problems have no operands
         problems.extend(_wrong_gradients(composites, document))
-    for kernel in file.file_kernels:
+    kernels = file_kernels(document)
+    for kernel in kernels:
         if kernel.platform is not None:
             problems.extend(kernel_problems(kernel, None))
-    if is_extended:
-        check_extended(document)
-    inherited = [entry for file in document.extends for entry in _inherited(file, document)]
-    owners = {own.identity: Path(source).name for own in composites.values()}
+    inherited, mistakes = included_entries(document, _checked_registry)
+    problems.extend(mistakes)
+    owners = {own.identity: Path(document.text.file).name for own in composites.values()}
     for twice in inherited:
         other = Path(twice.location.file).name
         owner = owners.setdefault(twice.identity, other)
@@ -102,61 +104,16 @@ def parse_registry(
             problems.append(document.text.problem(message, "extends", other))
     if problems:
         raise RegistryError(problems)
+    line_of_samples = document.text.location("samples")
     return Registry(
-        source,
+        document.text.file,
         document.namespace,
         (*inherited, *composites.values()),
-        builtin,
-        kernels=file.file_kernels,
-        kernels_file=None if document.kernels_file is None else file.rows.text.file,
-        samples=(
-            None
-            if document.samples is None
-            else (document.samples, document.text.location("samples"))
-        ),
-        outdated=file.outdated,
+        kernels=kernels,
+        kernels_file=None if document.kernels_file is None else document.rows.text.file,
+        samples=None if document.samples is None else (document.samples, line_of_samples),
+        outdated=tuple(document.outdated),
     )
-
-
-def _inherited(file: str, document: CheckedDocument) -> list[Composite]:
-    """Return the entries that a document includes from another file: the entries that it names, or
-    all entries but those that it names with a minus."""
-    items, line = document.extends[file], document.text.location("extends", file)
-    try:
-        registry = _extended(file, line)
-    except RegistryError as error:
-        document.problems.extend(error.problems)
-        return []
-    if registry.namespace != document.namespace:
-        message = f"extends: {file} has the namespace {registry.namespace!r}"
-        document.problems.append(line.problem(message))
-    entry_names = [entry.name for entry in registry.composites]
-    for item in items:
-        if not registry.named(item.removeprefix("-")):
-            hint = did_you_mean(item.removeprefix("-"), entry_names)
-            document.problems.append(line.problem(f"extends: {file} has no entry {item!r}{hint}"))
-    left = list(registry.included(items))
-    if both_ways := [item for item in items if f"-{item}" in items]:
-        message = f"extends: {file}: {both_ways[0]!r} is both named and left out"
-        document.problems.append(line.problem(message))
-    elif not left:
-        document.problems.append(line.problem(f"extends: {file}: all its entries are left out"))
-    return left
-
-
-def _extended(file: str, location: Location) -> Registry:
-    """Load the registry of an extended file.
-
-    Raises:
-        RegistryError: the file is not another file in the same folder, or cannot be used.
-    """
-    path = extended_path(file, location)
-    try:
-        text = registry_text(path)
-    except RegistryError as error:
-        message = f"extends: {file} {error.problems[0].message}"
-        raise RegistryError([location.problem(message)]) from error
-    return parse_registry(text, str(path), is_extended=True)
 
 
 def _across_entries(document: CheckedDocument) -> Iterator[Problem]:
@@ -228,12 +185,8 @@ class _EntryReader:
 
     name: str
     entry: CompositeDocument
-    file: RegistryFile
+    document: CheckedDocument
     problems: list[Problem]
-
-    @property
-    def document(self) -> CheckedDocument:
-        return self.file.document
 
     def read(self) -> Composite | None:
         count_before = len(self.problems)
@@ -247,7 +200,7 @@ class _EntryReader:
         if operator is not None and callee is operator:
             self._check_operator(operator)
         operands = self._path_operands() if callee is None else self._operands(callee)
-        composite = self.file.entry(self.name)
+        composite = unchecked_entry(self.document, self.name)
         saves = composite.saves
         if saves is None and composite.intermediates:
             saves = (*operands, *composite.intermediates)
@@ -408,30 +361,22 @@ class _EntryReader:
                     "example", name,
                 )  # fmt: skip
                 continue
-            values = value if isinstance(value, list) else [value]
-            tensors = [_tensor(item) for item in values]
-            absent = value is None and argument is not None and argument.optional
             is_list = isinstance(value, list)
-            if argument is not None and argument.kind == "optional_tensors" and is_list:
-                yield name, tuple(tensors)
-            elif argument is None and None not in tensors and tensors:
-                yield name, tuple(tensors) if is_list else tensors[0]
-            elif absent or argument is None or argument not in argument_tensors:
+            tensors = [_tensor(item) for item in (value if isinstance(value, list) else [value])]
+            written = tuple(tensors) if is_list else tensors[0]
+            if argument is None:
+                yield name, written if tensors and None not in tensors else frozen(value)
+            elif argument.kind == "optional_tensors" and is_list:
+                yield name, written
+            elif argument not in argument_tensors or (argument.optional and value is None):
                 yield name, frozen(value)
-            elif argument.is_list and (not is_list or None in tensors):
-                self._problem(
-                    f"example: {name}: {value!r} is not a list of types of tensors; write one such"
-                    " as [2x3xf32, 4x3xf32]",
-                    "example", name,
-                )  # fmt: skip
-            elif not argument.is_list and (is_list or None in tensors):
-                self._problem(
-                    f"example: {name}: {value!r} is not the type of a tensor; write one such as"
-                    " 2x3xf32",
-                    "example", name,
-                )  # fmt: skip
+            elif is_list != argument.is_list or None in tensors:
+                form = "the type of a tensor; write one such as 2x3xf32"
+                if argument.is_list:
+                    form = "a list of types of tensors; write one such as [2x3xf32, 4x3xf32]"
+                self._problem(f"example: {name}: {value!r} is not {form}", "example", name)
             else:
-                yield name, tuple(tensors) if is_list else tensors[0]
+                yield name, written
 
     def _problem(self, message: str, *path: str) -> None:
         problem = self.document.text.problem(message, "composites", self.name, *path)

@@ -3,7 +3,7 @@
 | module | commands |
 |---|---|
 | `app` | the application, `--version`, `env` |
-| `registry` | `check`, `list`, `schema`, `codegen`, `docs`, `generate` |
+| `registry` | `check`, `format`, `list`, `schema`, `watch`, `codegen`, `docs`, `generate` |
 | `contracts` | `lock`, `diff` |
 | `show` | `show` |
 | `export` | `export` |

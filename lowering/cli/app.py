@@ -16,16 +16,15 @@ from lowering.cli import (
     diagnose,
     doctor,
     export,
+    init,
     registry,
     run,
     show,
-    sources,
     stablehlo,
     suggest,
     verify,
 )
 from lowering.cli.errors import clear_errors
-from lowering.cli.init import command as init
 from lowering.cli.output import AsJson, print_json, print_table
 
 app = typer.Typer(
@@ -47,7 +46,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "list": registry.list_entries,
     "lock": contracts.lock,
     "diff": contracts.diff,
-    "watch": sources.watch,
+    "watch": registry.watch,
     "show": show.show,
     "suggest": suggest.suggest,
     "verify": verify.verify,

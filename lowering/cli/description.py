@@ -108,7 +108,7 @@ def described(entry: Composite, catalog: Catalog, *, tried: bool = True) -> Desc
         tried: True to trace the entry in JAX, and to lower its example call for each target.
     """
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
-    example = _example(entry, catalog)
+    stablehlo, gradients, why_not = _example(entry, catalog)
     installed = [target for target, _ in _functions(entry)]
     backward = _backward(entry, registry)
     not_in_jax = _not_in_jax(entry, catalog) if tried else None
@@ -130,7 +130,7 @@ def described(entry: Composite, catalog: Catalog, *, tried: bool = True) -> Desc
         dtypes=entry.when.dtypes,
         frontends=("xla", "fx") if not_in_jax else ("xla", "fx", "jax"),
         not_in_jax=not_in_jax,
-        targets=_targets(example.call) if tried and example.call is not None else (),
+        targets=_targets(stablehlo) if tried and stablehlo is not None else (),
         tolerance={**TOLERANCES, **dict(entry.tolerance)},
         alternatives={
             kernel.name: replace(kernel, samples=samples_of(kernel)).document
@@ -144,9 +144,9 @@ def described(entry: Composite, catalog: Catalog, *, tried: bool = True) -> Desc
         ),
         not_found=tuple(target for target in entry.functions if target not in installed),
         hook=_hook(entry, registry),
-        stablehlo=example.call,
-        stablehlo_of_backward=example.gradients,
-        no_stablehlo=example.why_not,
+        stablehlo=stablehlo,
+        stablehlo_of_backward=gradients,
+        no_stablehlo=why_not,
     )
 
 
@@ -210,15 +210,8 @@ def _hook(entry: Composite, registry: Registry) -> str:
     return "\n".join(part for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True)
-class _Example:
-    call: str | None = None
-    gradients: str | None = None
-    why_not: str | None = None
-
-
-def _example(entry: Composite, catalog: Catalog) -> _Example:
-    """The StableHLO of an example call, or the reason why there is none."""
+def _example(entry: Composite, catalog: Catalog) -> tuple[str | None, str | None, str | None]:
+    """The StableHLO of an example call and of its gradients, or the reason why there is none."""
     on = f"{ALLOWLIST.name}={catalog.label(entry)}"
     real = f"`{on} composites run SCRIPT` shows the calls of a real program"
     try:
@@ -226,19 +219,18 @@ def _example(entry: Composite, catalog: Catalog) -> _Example:
 
         text = example_text(entry, catalog)
         if isinstance(text, NoCalls):
-            return _Example(why_not=f"{text.reason}; {real}")
+            return None, None, f"{text.reason}; {real}"
         if f'"{entry.composite_name}"' not in text:
-            return _Example(why_not=f"the entry does not claim the call that was made; {real}")
+            return None, None, f"the entry does not claim the call that was made; {real}"
         gradients = example_text(entry, catalog, gradients=True) if entry.derives else None
+        return text, None if isinstance(gradients, NoCalls) else gradients, None
     except MissingPackageError as error:
-        return _Example(why_not=str(error))
+        why_not = str(error)
     except ImportError as error:  # the torch_xla does not fit the installed torch
-        why = f"torch_xla cannot be imported ({error}); `composites doctor` says why"
-        return _Example(why_not=why)
+        why_not = f"torch_xla cannot be imported ({error}); `composites doctor` says why"
     except CompositesError as error:
-        check = f"`composites check {shlex.quote(entry.location.file)}` says more"
-        return _Example(why_not=f"{error}; {check}")
+        why_not = f"{error}; `composites check {shlex.quote(entry.location.file)}` says more"
     except Exception as error:  # torch_xla may refuse a call that PyTorch accepts on the CPU
-        text = str(error).partition("\n")[0]
-        return _Example(why_not=f"the example call fails ({type(error).__name__}: {text}); {real}")
-    return _Example(text, None if isinstance(gradients, NoCalls) else gradients)
+        first = str(error).partition("\n")[0]
+        why_not = f"the example call fails ({type(error).__name__}: {first}); {real}"
+    return None, None, why_not

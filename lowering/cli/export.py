@@ -1,6 +1,6 @@
 """`composites export`: write a module's inference or training step to files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,10 +8,23 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from composites.errors import CompositesError, UnusableFunctionError
+from composites.functions import load_function
+from composites.user_code import error_line
 from lowering.cli.errors import clear_errors, fail_usage
-from lowering.cli.factories import FactoryArgument, load_factory
 from lowering.cli.output import print_table
 from lowering.stablehlo import TARGETS
+
+FactoryArgument = Annotated[
+    str,
+    typer.Argument(
+        help="FILE.py:FUNCTION or package.module:FUNCTION; the function returns"
+        " (module, args) or (module, args, kwargs).",
+        show_default=False,
+    ),
+]
+"""The argument of `export` and `suggest`: a function that returns a module and its example
+arguments."""
 
 
 def export(
@@ -80,7 +93,6 @@ def export(
     """Export a module's inference or training step as StableHLO with composites."""
     with clear_errors():
         from composites.allowlist import split_allowlist
-        from composites.functions import load_function
         from lowering.export.api import export as export_module
 
         varying = _dynamic_shapes(dynamic or ())
@@ -161,3 +173,33 @@ def _sharding(text: str) -> tuple[str, tuple[tuple[str, ...] | None, ...]]:
         fail_usage(f"--shard {text}: write a pattern and axes, such as '*.q_proj.weight=model,-'")
     parts = [part.strip() for part in spec.split(",")]
     return pattern, tuple(None if part in ("", "-") else tuple(part.split("+")) for part in parts)
+
+
+def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+    """Call a factory and return the module, its example arguments and its keyword arguments.
+
+    Raises:
+        UnusableFunctionError: the function does not exist, raises, or returns something else.
+    """
+    factory = load_function(target)
+    try:
+        value = factory()
+    except CompositesError:
+        raise
+    except Exception as error:
+        raise UnusableFunctionError(
+            f"{error_line(error)}{target} raised {type(error).__name__}: {error}"
+        ) from error
+    parts = (*value, {})[:3] if isinstance(value, tuple) and len(value) in (2, 3) else (None,) * 3
+    if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):
+        raise UnusableFunctionError(
+            f"{target} must return (module, args) or (module, args, kwargs), where args is a tuple"
+            f" and kwargs a dict; it returned {_described(value)}"
+        )
+    return parts
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {', '.join(type(item).__name__ for item in value) or 'nothing'}"
+    return type(value).__name__

@@ -1,6 +1,6 @@
 """The listing of `composites list`: the entries of a catalog as data, and as a table."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -98,11 +98,9 @@ class PrintedKernel:
 def listed_kernels(catalog: Catalog) -> list[PrintedKernel]:
     """The kernels of a catalog as data, by composite and platform, in the order in which kernels
     are tried."""
-    produced = {pair for entry in catalog for pair in _produced(entry)}
+    produced = {(name, entry.version) for entry in catalog for name in entry.produced}
     names = {name for name, _ in produced}
-    every = [kernel for registry in catalog.registries for kernel in registry.kernels]
-    every += [kernel for entry in catalog for kernel in entry.kernels]
-    kernels = [kernel for kernel in every if kernel.platform is not None]
+    kernels = [kernel for registry in catalog.registries for kernel in registry.platform_kernels]
     kernels.sort(key=lambda kernel: (kernel.composite, kernel.platform, -kernel.priority))
     return [
         PrintedKernel(
@@ -123,13 +121,6 @@ def listed_kernels(catalog: Catalog) -> list[PrintedKernel]:
         )
         for kernel in kernels
     ]
-
-
-def _produced(entry: Composite) -> Iterator[tuple[str, int]]:
-    """The composites that an entry produces, with their versions."""
-    yield entry.composite_name, entry.version
-    if entry.derives:
-        yield entry.backward_name, entry.version
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from composites.contracts.lock import lock_schema
 from composites.errors import MissingPackageError, Problem, RegistryError
 from composites.files import write_atomic
 from composites.registry.document import json_schema
+from composites.registry.mentions import SUFFIXES, compare_mentions, source_files
 from composites.registry.model import BUILTIN_NAMESPACE, Registry
 from composites.settings import ALLOWLIST
 from lowering.cli.errors import clear_errors, fail, fail_usage, warn
-from lowering.cli.output import AsJson, check_folders, print_json, print_table
+from lowering.cli.output import AsJson, check_folders, print_json, print_table, texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,10 +124,12 @@ def _remarks(registries: Sequence[Path]) -> Sequence[str]:
         RegistryError: a file has problems.
     """
     from composites.registry.catalog import load_catalog
+    from composites.registry.contracts import check_kernels_for_others
 
     catalog = load_catalog([str(path) for path in registries], in_place=True)
     named = [r for r in catalog.registries if r.package is None and not r.builtin]
-    return [*catalog.warnings(), *_checked(named, catalog), *_tried(named, catalog)]
+    warnings = [*catalog.warnings(), *check_kernels_for_others(named, catalog.registries)]
+    return [*warnings, *_tried(named, catalog)]
 
 
 def _print_findings(registries: Sequence[Path]) -> None:
@@ -139,18 +144,6 @@ def _print_findings(registries: Sequence[Path]) -> None:
     print_json({"problems": rows, "warnings": [*remarks]})
     if problems:
         raise typer.Exit(1)
-
-
-def _checked(named: Sequence[Registry], catalog: Catalog) -> Sequence[str]:
-    """Check the kernels for composites of other registries that the user's files list."""
-    from composites.registry.kernels_for_others import check_kernels_for_others
-
-    remarks = [
-        f for registry in named for f in check_kernels_for_others(registry, catalog.registries)
-    ]
-    if problems := [problem for problem in remarks if not isinstance(problem, str)]:
-        raise RegistryError(problems)
-    return [text for text in remarks if isinstance(text, str)]
 
 
 def _tried(named: Sequence[Registry], catalog: Catalog) -> tuple[str, ...]:
@@ -195,6 +188,43 @@ def list_entries(
     else:
         print_table(listing.listing_table(entries.composites))
     if catalog.left_out:
+        raise typer.Exit(1)
+
+
+def watch(
+    registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
+    sources: Annotated[
+        list[Path],
+        typer.Option("--sources", metavar="DIR", help="A checkout of a compiler; repeatable."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Compare the composites of registries with those that the sources of compilers mention.
+
+    Rows are hints: the sources are searched for names in quotes, and for attributes read near a
+    name. The exit code is 1 if there is a difference, and 2 if they cannot be compared.
+    """
+    with clear_errors(code=2):
+        from composites.registry.catalog import load_file
+
+        files: set[Path] = set()
+        for folder in sources:
+            if not folder.is_dir():
+                fail_usage(f"{folder} is not a folder")
+            files.update(read := source_files(folder))
+            if not read:
+                fail_usage(f"{folder} has no source files ({', '.join(sorted(SUFFIXES))})")
+        differences = compare_mentions([load_file(path) for path in registries], files)
+    if as_json:
+        print_json({"differences": [asdict(difference) for difference in differences]})
+    else:
+        table = Table(*texts("composite", "attribute", "is not in", "place"))
+        for row in differences:
+            lacking = "the registry" if row.is_missing else "the sources"
+            table.add_row(row.composite, row.attribute or "", lacking, Text(row.place))
+        table.caption = None if differences else "no differences"
+        print_table(table)
+    if differences:
         raise typer.Exit(1)
 
 

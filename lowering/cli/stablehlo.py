@@ -4,7 +4,7 @@ Another process reads the file first, because a damaged file may crash the proce
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -90,8 +90,8 @@ def inspect(
     if (against is not None) + list_casts + (node_data is not None) > 1:
         fail_usage("give one of --against, --casts and --node-data")
     check_folders(node_data)
-
-    def work(module: Module) -> None:
+    with clear_errors():
+        module = _module(file, seconds, memory)
         if against is not None:
             _against(module, against, json)
             return
@@ -107,8 +107,6 @@ def inspect(
             print_table(table)
         if node_data is not None:
             write_node_data(node_data, module, module)
-
-    _on_file(work, file, seconds, memory)
 
 
 def _against(module: Module, path: Path, as_json: bool) -> None:
@@ -234,8 +232,9 @@ def lower(
     memory: Memory = _DEFAULT.memory / 2**30,
 ) -> None:
     """Lower the composites of a module, by passes in the order of their options."""
-
-    def work(module: Module) -> None:
+    check_folders(output)
+    with clear_errors():
+        module = _module(file, seconds, memory)
         passes: list[Pass] = [*clean_passes()] if clean else []
         if _is_named(bind, ignore_attribute, "--bind", "--ignore-attribute"):
             functions = {n: load_function(f) for n, f in pairs("--bind", bind or []).items()}
@@ -260,9 +259,6 @@ def lower(
         passes += [] if target is None else target_passes(target)
         run_passes(module, passes).write(output, portable=portable)
 
-    check_folders(output)
-    _on_file(work, file, seconds, memory)
-
 
 def _is_named(
     kernels: list[str] | None, attributes: list[str] | None, flag: str, attributes_flag: str
@@ -273,11 +269,10 @@ def _is_named(
     return bool(kernels)
 
 
-def _on_file(work: Callable[[Module], None], file: Path, seconds: float, memory: float) -> None:
-    """Do the work of a command on a file, after another process has read the file within limits."""
-    with clear_errors():
-        limits = Limits(seconds, int(memory * 2**30))
-        work(Module.from_bytes(read_bytes(file), str(file), limits=limits))
+def _module(file: Path, seconds: float, memory: float) -> Module:
+    """Read the module of a file, after another process has read the file within limits."""
+    limits = Limits(seconds, int(memory * 2**30))
+    return Module.from_bytes(read_bytes(file), str(file), limits=limits)
 
 
 def read_bytes(file: Path) -> bytes:

@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from composites.files import write_atomic
+from composites.functions import load_function
 from lowering.cli.errors import clear_errors, fail, fail_usage
-from lowering.cli.factories import FactoryArgument, load_factory
+from lowering.cli.export import FactoryArgument, load_factory
 from lowering.cli.output import check_folders, numbers, print_json, print_table, texts
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ def suggest(
     check_folders(output)
     with clear_errors():
         from composites.allowlist import split_allowlist
-        from composites.functions import load_function
         from lowering.suggestion.suggest import suggest as suggest_entries
 
         module, args, kwargs = load_factory(factory)

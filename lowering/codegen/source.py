@@ -10,22 +10,26 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from composites.errors import RegistryError, UnusableFunctionError
 from composites.registry.conditions import ConditionError
 from composites.registry.model import Composite, Registry
 from composites.registry.operators import Argument, Operator, UnknownOperatorError, find_operator
 from composites.registry.signatures import callee_of, describe_function
-from lowering.codegen.conditions import condition_expressions
+from lowering.codegen.conditions import condition_expressions, tensors_left_out
 from lowering.codegen.paths import is_owner, local, read_paths
 from lowering.codegen.python_text import written_parameters, written_tuple
+
+Level = Literal["backend", "autograd", "functions"]
+"""Where a hook takes calls: at the backend's dispatch key, at autograd's, or from functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
     """The parts of one hook's source, for the template."""
 
+    level: Level
     function: str
     summary: str
     key_text: str
@@ -40,15 +44,6 @@ class Hook:
     """The arguments that are not operands, by name."""
     tensors: str
     """The composite's operands, then the tensors that are None in calls that the entry takes."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Hooks:
-    """The hooks of a registry: at the backend's dispatch key, at autograd's, and for functions."""
-
-    at_backend: list[Hook]
-    at_autograd: list[Hook]
-    for_functions: list[Hook]
 
 
 @cache
@@ -71,13 +66,13 @@ def generate(registry: Registry, source: str) -> str:
         RegistryError: an entry does not fit its operator or function.
     """
     functions = _function_names(registry)
-    hooks = _Hooks([], [], [])
+    hooks: list[Hook | None] = []
     for entry in registry.composites:
         try:
-            _add_hooks(entry, functions[registry.key(entry)], registry, hooks)
+            hooks.append(_entry_hook(entry, functions[registry.key(entry)], registry))
         except (UnusableFunctionError, UnknownOperatorError, ConditionError) as error:
             raise RegistryError([entry.location.problem(str(error), entry.name)]) from error
-    return _render(source, registry, hooks)
+    return _render(source, registry, [hook for hook in hooks if hook is not None])
 
 
 def function_hook_source(
@@ -90,32 +85,24 @@ def function_hook_source(
         ConditionError: a condition of the entry does not fit the function.
     """
     operator = describe_function(function, target)
-    hook = _function_hook(entry, "hook_of_function", operator, registry)
-    return _render(registry.source, registry, _Hooks([], [], [hook]))
+    hook = _hook(entry, "hook_of_function", operator, registry, "functions")
+    return _render(registry.source, registry, [hook])
 
 
-def _add_hooks(entry: Composite, name: str, registry: Registry, hooks: _Hooks) -> None:
+def _entry_hook(entry: Composite, name: str, registry: Registry) -> Hook | None:
+    """The hook of an entry; None for an entry whose hooks are made when functions are replaced."""
     if entry.op is not None and entry.adapt is None:
         operator = find_operator(entry.op)
-        if is_caught_at_autograd(entry, operator, registry):
-            summary = (
-                f"Catch {operator.qualified} as {entry.composite_name} before PyTorch decomposes"
-                " it."
-            )
-            first = ["_composite: CompositeFunction", "_keys: Any"]
-            hooks.at_autograd.append(_hook(entry, name, operator, registry, summary, first))
-            return
-        summary = f"Lower calls as {entry.composite_name}, version {entry.version}."
-        first = ["_lowering: EntryLowering"]
-        keys = [part for argument in operator.arguments for part in _key(argument)]
-        hooks.at_backend.append(_hook(entry, name, operator, registry, summary, first, keys))
-    elif entry.adapt is not None or entry.gradients:
-        callee = callee_of(entry)
-        assert callee is not None
-        hooks.for_functions.append(_function_hook(entry, f"{name}_function", callee, registry))
+        at_autograd = is_caught_at_autograd(entry, operator, registry)
+        return _hook(entry, name, operator, registry, "autograd" if at_autograd else "backend")
+    if entry.adapt is None and not entry.gradients:
+        return None
+    callee = callee_of(entry)
+    assert callee is not None
+    return _hook(entry, f"{name}_function", callee, registry, "functions")
 
 
-def _render(source: str, registry: Registry, hooks: _Hooks) -> str:
+def _render(source: str, registry: Registry, hooks: Sequence[Hook]) -> str:
     template = _environment().get_template("hooks.py.jinja")
     rendered: str = template.render(
         source=_one_line(source), namespace=registry.namespace, hooks=hooks
@@ -164,33 +151,28 @@ def _function_names(registry: Registry) -> dict[str, str]:
     return functions
 
 
-def _function_hook(entry: Composite, name: str, operator: Operator, registry: Registry) -> Hook:
-    summary = f"Take calls of a function as {entry.composite_name}."
-    return _hook(entry, name, operator, registry, summary, ["_composite: CompositeFunction"])
-
-
 def _hook(
-    entry: Composite,
-    function: str,
-    operator: Operator,
-    registry: Registry,
-    summary: str,
-    first: list[str],
-    key: list[str] | None = None,
+    entry: Composite, function: str, operator: Operator, registry: Registry, level: Level
 ) -> Hook:
-    """The parts of a hook.
-
-    Args:
-        first: the hook's parameters before the arguments of the operator or function.
-        key: the parts of the key; None for those of a hook above the backend.
-    """
+    """The parts of a hook for an operator or a Python function."""
     paths = check_arguments(entry, operator)
-    if key is None:
+    first = ["_composite: CompositeFunction"]  # the parameters before those of the operator
+    if level == "backend":
+        summary = f"Lower calls as {entry.composite_name}, version {entry.version}."
+        first = ["_lowering: EntryLowering"]
+        key = [part for argument in operator.arguments for part in _key(argument)]
+    else:
+        summary = f"Take calls of a function as {entry.composite_name}."
         key = [_call_key(argument, entry, paths) for argument in operator.arguments]
         key += [_path_key(path, entry) for path in paths]
+    if level == "autograd":
+        caught = f"Catch {operator.qualified} as {entry.composite_name}"
+        summary = f"{caught} before PyTorch decomposes it."
+        first.append("_keys: Any")
     operands = [local(name) for name in entry.operands]
-    absent = [a.name for a in operator.tensors if a.name not in entry.operands]
+    arguments = (a.name for a in operator.arguments if a.name not in entry.operands)
     return Hook(
+        level=level,
         function=function,
         summary=summary,
         key_text=repr(registry.key(entry)),
@@ -199,14 +181,9 @@ def _hook(
         paths=[(local(path), path) for path in paths],
         key=written_tuple(key),
         operands=written_tuple(operands),
-        arguments=_arguments(entry, operator),
-        tensors=", ".join([*operands, *absent]),
+        arguments=f"{{{', '.join(f'{name!r}: {name}' for name in arguments)}}}",
+        tensors=", ".join([*operands, *tensors_left_out(entry, operator)]),
     )
-
-
-def _arguments(entry: Composite, operator: Operator) -> str:
-    names = (a.name for a in operator.arguments if a.name not in entry.operands)
-    return f"{{{', '.join(f'{name!r}: {name}' for name in names)}}}"
 
 
 def check_arguments(entry: Composite, operator: Operator) -> list[str]:

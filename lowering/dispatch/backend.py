@@ -115,8 +115,7 @@ class EntryLowering:
         if unmet is not None:
             return definition.statistics.fallback(unmet, operands)
         check, attributes = partial(self._check, spec), spec.attributes
-        candidates = definition.candidates(spec)
-        for alternative in candidates:
+        for alternative in definition.candidates(spec):
             forward = alternative.forward
             if forward is None:
                 continue
@@ -127,7 +126,7 @@ class EntryLowering:
             if isinstance(lowered, Insertable):
                 definition.take(alternative)
                 return lowered.handle
-            candidates.decline(lowered.reason)
+            definition.decline(alternative, lowered.reason, operands)
         lowered = lower_composite(
             definition,
             entry,

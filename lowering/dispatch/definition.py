@@ -2,7 +2,7 @@
 node in the graph."""
 
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,6 @@ from composites.errors import UnsupportedCallError
 from composites.functions import find_function
 from composites.registry import model
 from composites.registry.model import STOCK, Composite
-from composites.registry.selection import Selection
 from lowering.dispatch.call import CallForm, CallSpec
 from lowering.dispatch.reads import Key, Reads
 from lowering.dispatch.statistics import EntryStatistics, written_operands
@@ -142,29 +141,28 @@ class ActiveEntry:
 
     # ---- alternatives to the decomposition ----
 
-    def candidates(self, spec: CallSpec) -> Selection[model.Kernel]:
-        """The chosen alternatives whose conditions hold for a call, in their order.
+    def candidates(self, spec: CallSpec) -> Iterator[model.Kernel]:
+        """Yield the chosen alternatives whose conditions hold for a call, in their order.
 
         Raises:
-            LoweringError: during iteration; a condition cannot be evaluated for the call.
+            LoweringError: a condition cannot be evaluated for the call.
         """
         shared = self.frontend.graph.is_shared
         chosen = [kernel for kernel in self.chosen if shared or not kernel.is_for_shared]
-        described = spec.described() if chosen else None
-
-        def refusal(kernel: model.Kernel) -> str | None:
-            assert described is not None
+        if not chosen:
+            return
+        described = spec.described()
+        for kernel in chosen:
             owner = f"{kernel.location}: {self.entry.qualified}: {kernel.name}"
             try:
                 with torch_internals.for_all_sizes():
-                    return described.unmet(kernel.when, owner)
+                    unmet = described.unmet(kernel.when, owner)
             except UnsupportedCallError as error:
-                return f"{owner}: {error}"
-
-        def declined(kernel: model.Kernel, reason: str) -> None:
-            self.decline(kernel, reason, spec.operands)
-
-        return Selection(iter(chosen), refusal, declined)
+                unmet = f"{owner}: {error}"
+            if unmet is None:
+                yield kernel
+            else:
+                self.decline(kernel, unmet, spec.operands)
 
     def decline(self, alternative: model.Kernel, reason: str, operands: Sequence[Any]) -> None:
         """Record that a call uses another decomposition, and the reason."""

@@ -87,7 +87,7 @@ def step_once(
     """
     before = {} if trained is None else _numbers(optimizer, trained)
     try:
-        with torch.no_grad(), torch_internals.writing_to_holders():
+        with torch.no_grad(), torch_internals.WritingToHolders():
             optimizer.step()
     except NoKernelError:
         raise

@@ -69,7 +69,7 @@ def refuse_writes(operands: Sequence[torch.Tensor | None]) -> None:
         WrittenOperandError: the function has written to a placeholder.
     """
     for number, operand in enumerate(operands):
-        if operand is not None and torch_internals.was_written(operand):
+        if operand is not None and torch_internals.version_of(operand) > 0:
             raise WrittenOperandError(
                 f"writes to its operand {number + 1}; a composite cannot write to its operands, so"
                 " compute a new tensor, such as x * 2 instead of x.mul_(2)"

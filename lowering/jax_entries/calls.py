@@ -284,8 +284,7 @@ class EntryCall:
     @computed_once
     def backward_kind(self, grads: Types, needed: tuple[bool, ...], saved: Types) -> Kind:
         """The derived backward, which is a separate composite."""
-        present, taken = tuple(grad is not None for grad in grads), self._taken(len(grads))
-        derived = BackwardSpec(self.spec, self._types, present, self._whole(needed), taken)
+        derived = self._backward_spec(grads, needed)
         operands = [*(grad for grad in grads if grad is not None), *saved]
         function = self._lowered(meaning.backward, self.definition, derived, operands)
         if derived.unsaved:
@@ -295,6 +294,10 @@ class EntryCall:
             read = reads(self._lowered(trace, whole, types))
             derived.refuse_unsaved(read[len(read) - len(unsaved) :])
         return self._backward_kind(function, grads, needed, saved)
+
+    def _backward_spec(self, grads: Sequence[Any | None], needed: tuple[bool, ...]) -> BackwardSpec:
+        present, taken = tuple(grad is not None for grad in grads), self._taken(len(grads))
+        return BackwardSpec(self.spec, self._types, present, self._whole(needed), taken)
 
     def _backward_kind(
         self, function: Callable[..., Any], grads: Types, needed: tuple[bool, ...], saved: Types

@@ -1,12 +1,11 @@
 """Kernels instead of composites: the kernel of each call, or the reason why a call has none."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from composites.lazy_modules import np
-from composites.registry.selection import Selection
 
 from .bindings import find_operations, string_value
 from .candidates import Candidate, Kernel, named_candidates
@@ -148,20 +147,22 @@ def place_kernels(
         AttributeConversionError: the FFI cannot decode an attribute of a call.
     """
     reasons: dict[Signature, list[str]] = {}
-    selections: dict[Signature, Selection[Candidate]] = {}
+    remaining: dict[Signature, Iterator[Candidate]] = {}
     for call in distinct(module):
         queue = candidates(call)
         reasons[call] = [unlisted] if all(candidate.is_alternative for candidate in queue) else []
-        selections[call] = _selection(queue, reasons[call])
+        remaining[call] = _accepting(queue, reasons[call])
     taken: dict[Signature, Candidate] = {}
-    placed, asked = module, list(selections)
+    placed, asked = module, list(remaining)
     while asked:
-        nexts = {call: next(selections[call], None) for call in asked}
+        nexts = {call: next(remaining[call], None) for call in asked}
         firsts = {call: first for call, first in nexts.items() if first is not None}
         declined: list[Signature] = []
 
-        def decline(call: Signature, reason: str, asked_again: Any = declined) -> None:
-            selections[call].decline(reason)
+        def decline(
+            call: Signature, reason: str, firsts: Any = firsts, asked_again: Any = declined
+        ) -> None:
+            reasons[call].append(f"{firsts[call].name}: {reason}")
             asked_again.append(call)
 
         if firsts:
@@ -172,13 +173,13 @@ def place_kernels(
     return PlacedKernels(placed, module, taken, texts)
 
 
-def _selection(queue: Sequence[Candidate], reasons: list[str]) -> Selection[Candidate]:
-    """The selection from a call's candidates. It adds refusals to `reasons`."""
-
-    def declined(candidate: Candidate, reason: str) -> None:
-        reasons.append(f"{candidate.name}: {reason}")
-
-    return Selection(iter(queue), lambda candidate: candidate.refusal, declined)
+def _accepting(queue: Sequence[Candidate], reasons: list[str]) -> Iterator[Candidate]:
+    """Yield the candidates that do not refuse their call. Add the other refusals to `reasons`."""
+    for candidate in queue:
+        if candidate.refusal is None:
+            yield candidate
+        else:
+            reasons.append(f"{candidate.name}: {candidate.refusal}")
 
 
 def put(

@@ -15,7 +15,7 @@ from composites_testing.selection import variants
 from typer.testing import Result
 
 import composites
-from composites.registry.builtin import builtin_registry_path
+from composites.registry.packages import builtin_registry_path
 from lowering.frontends.chosen import is_installed
 from lowering.generated import ptxla
 

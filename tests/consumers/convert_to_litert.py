@@ -19,7 +19,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 import composites
 from composites import Program
-from lowering.cli.factories import load_factory
+from lowering.cli.export import load_factory
 from lowering.stablehlo.diagnosis.devices import SIGNATURE, litert_flatbuffer, without_unknown
 
 

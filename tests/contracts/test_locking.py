@@ -19,9 +19,9 @@ from composites.contracts.changes import Effect, broken, changes
 from composites.contracts.lock import lock_text, read_lock, write_lock
 from composites.contracts.model import Lock
 from composites.errors import MissingPackageError
-from composites.registry.builtin import builtin_registry_path
 from composites.registry.catalog import builtin_registry, load_catalog
 from composites.registry.contracts import contracts
+from composites.registry.packages import builtin_registry_path
 from lowering import activation
 from lowering.locking import lock_registry
 

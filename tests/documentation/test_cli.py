@@ -11,10 +11,10 @@ from rich.table import Table
 from typer.testing import CliRunner, Result
 
 import composites
-from composites.registry.builtin import builtin_registry_path
+from composites.registry.packages import builtin_registry_path
 from lowering.cli.app import app
 from lowering.cli.output import print_table
-from lowering.cli.watch import Watched, WatchedGraph, composites_table
+from lowering.cli.run import Watched, WatchedGraph, composites_table
 from lowering.stablehlo import Module, inspect
 from lowering.stats.data import Stats
 

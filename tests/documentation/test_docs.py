@@ -20,7 +20,7 @@ from composites.errors import RegistryError
 from composites.registry import document
 from composites.registry.validation import parse_registry
 from lowering.cli.app import app
-from lowering.cli.init.package import render_files
+from lowering.cli.init import render_files
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -93,7 +93,7 @@ import functools, hashlib, json, sys
 import torch
 import composites
 from composites import Program
-from lowering.cli.factories import load_factory
+from lowering.cli.export import load_factory
 
 torch.manual_seed(0)
 module, args, kwargs = load_factory({str(MODELS)!r} + ":bert")

@@ -22,7 +22,7 @@ from torch.export import Dim
 
 import composites
 from composites import ExportError, Program, ProgramError
-from lowering.cli.factories import load_factory
+from lowering.cli.export import load_factory
 from lowering.export.dimensions import Dimension
 from lowering.stablehlo import Module, refine
 

@@ -10,9 +10,9 @@ from composites_testing.packages import install, returning
 from composites.decompositions import choose
 from composites.errors import DecompositionError, RegistryError
 from composites.registry.alternatives import check_functions
-from composites.registry.builtin import builtin_registry_path
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import CONSUMERS, PORTABLE, Composite, for_target
+from composites.registry.packages import builtin_registry_path
 from composites.registry.validation import load_registry, parse_registry
 from lowering.stablehlo import TARGETS
 
@@ -43,7 +43,7 @@ def test_what_is_read() -> None:
 def test_functions_are_imported_only_when_they_are_chosen() -> None:
     for name in ("composites.alternatives.attention", "no_such_module"):
         sys.modules.pop(name, None)
-    load_registry(builtin_registry_path(), builtin=True)
+    load_registry(builtin_registry_path())
     assert "composites.alternatives.attention" not in sys.modules
     registry = parse_registry(entry("a: {decomposition: 'no_such_module:f'}"), "acme.yaml")
     (e,) = registry.composites

@@ -19,11 +19,11 @@ from composites import attribute_types
 from composites.allowlist import resolve, split_allowlist
 from composites.attribute_types import UnsupportedValueError
 from composites.errors import CompositesError
-from composites.registry.builtin import builtin_registry_path
 from composites.registry.catalog import Catalog, builtin_registry
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import Registry
 from composites.registry.operators import find_operator, names
+from composites.registry.packages import builtin_registry_path
 from composites.registry.validation import parse_registry
 from lowering.codegen.source import generate
 

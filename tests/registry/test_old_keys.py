@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 from composites.errors import RegistryError
 from composites.registry.catalog import load_catalog
 from composites.registry.formatting import formatted
-from composites.registry.kernels import rows_of_file
 from composites.registry.reading import read_document
 from composites.registry.validation import parse_registry
 from lowering.cli.app import app
@@ -56,7 +55,7 @@ def test_the_old_key_of_a_file_that_another_names(module_folder: Path) -> None:
     other = module_folder / "acme_kernels" / "more.yaml"
     other.write_text(OLD[: OLD.index("  e:")].rstrip() + " {}\n" + OLD[OLD.index("\nalt") + 1 :])
     text = "schema: 2\nnamespace: acme\ncomposites: {}\nkernels: acme_kernels:more.yaml\n"
-    (problem,) = rows_of_file(read_document(text, "acme.yaml")).outdated
+    (problem,) = read_document(text, "acme.yaml").outdated
     assert (problem.file, problem.line) == (str(other), 4)
 
 

@@ -16,8 +16,8 @@ from composites_testing.tensors import gradient_of
 from torch import Tensor
 
 import composites
-from composites.registry.builtin import builtin_registry_path
 from composites.registry.catalog import load_catalog
+from composites.registry.packages import builtin_registry_path
 from composites.registry.validation import load_registry
 from lowering.verification.results import Verdict
 from lowering.verification.subjects import make_subjects
@@ -48,7 +48,7 @@ def loss(rows: int, device: str = "xla", **options: Any) -> list[Tensor]:
     return [result.detach(), *torch.autograd.grad(result, [logits])]
 
 
-REGISTRY = load_registry(builtin_registry_path(), builtin=True)
+REGISTRY = load_registry(builtin_registry_path())
 ALTERNATIVES = {entry.name: entry for entry in REGISTRY.composites if entry.alternatives}
 QUICK = (
     *("scaled_dot_product_attention", "softmax_backward", "llama_rms_norm", "group_norm", "topk"),

@@ -17,7 +17,7 @@ from composites_testing.processes import run_python
 from composites_testing.written import written_composites
 
 import composites
-from composites.registry.builtin import builtin_registry_path
+from composites.registry.packages import builtin_registry_path
 from composites.registry.validation import load_registry
 from lowering.dispatch import computations
 from lowering.dispatch.backend import EntryLowering
@@ -25,7 +25,7 @@ from lowering.frontends import registration
 from lowering.frontends.torch_xla import value_guard
 from lowering.installation import install
 
-REGISTRY = load_registry(builtin_registry_path(), builtin=True)
+REGISTRY = load_registry(builtin_registry_path())
 EVERYTHING = {entry.qualified for entry in REGISTRY.composites}
 
 ENTRY_POINT = [

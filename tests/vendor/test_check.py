@@ -16,7 +16,7 @@ from typer.testing import Result
 
 import composites
 from composites.errors import LoweringError
-from composites.registry.builtin import builtin_registry_path
+from composites.registry.packages import builtin_registry_path
 
 pytestmark = pytest.mark.usefixtures("acme")
 

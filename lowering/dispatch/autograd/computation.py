@@ -109,8 +109,7 @@ def lower_forward(
     stock = _lower_stock(definition, spec, needed)
     if not definition.chosen or isinstance(stock, Fallback):
         return stock
-    candidates = definition.candidates(spec)
-    for alternative in candidates:
+    for alternative in definition.candidates(spec):
         # Random numbers must not depend on the choice of a decomposition.
         changed = (
             "the entry's decomposition draws random numbers"
@@ -120,7 +119,7 @@ def lower_forward(
         if isinstance(changed, Computation):
             definition.take(alternative)
             return changed
-        candidates.decline(changed)
+        definition.decline(alternative, changed, spec.operands)
     definition.take(None)
     return stock
 

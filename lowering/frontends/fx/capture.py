@@ -646,7 +646,7 @@ def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, 
         args, named = pytree.tree_map_only(torch.Tensor, lend, (tuple(arguments), dict(keywords)))
         results = pytree.tree_map_only(torch.Tensor, traced, function(*args, **named))
         for operand, functional in lent:
-            if torch_internals.was_written(functional):
+            if torch_internals.version_of(functional) > 0:
                 operand.node = traced(functional).node
         return results
 

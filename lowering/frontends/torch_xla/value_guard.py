@@ -17,6 +17,7 @@ import torch
 import torch_xla
 
 from composites import torch_internals
+from composites.registry.operators import overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.errors import NoKernelError, ValueReadError
 from lowering.frontends.protocols import Kernel
@@ -110,7 +111,7 @@ def _fallback_error(operands: Sequence[torch.Tensor]) -> ValueReadError:
     now = _fallbacks()
     names = [name for name, count in now.items() if count > _FALLBACKS.get(name, 0)]
     _FALLBACKS.update(now)
-    sized = [name for name in names if torch_internals.depends_on_values(name)]
+    sized = [name for name in names if torch.Tag.dynamic_output_shape in overload(name).tags]
     if sized:
         return ValueReadError(
             f"the result of {' or '.join(sized)} has a size that depends on values"

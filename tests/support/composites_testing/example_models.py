@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from composites import Program, export
-from lowering.cli.factories import load_factory
+from lowering.cli.export import load_factory
 from lowering.export.manifest import Value
 from lowering.frontends.chosen import chosen
 
