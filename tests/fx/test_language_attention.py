@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,8 +14,8 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 
 import composites
-from composites.errors import InvalidCallError
-from composites.operators import language_attention
+from composites.errors import InvalidCallError, UnsupportedCallError
+from composites.operators import language_attention, linear_attention
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -52,7 +53,7 @@ def chosen(cache: str, model: Any) -> dict[str, Any]:
     if cache in ("dynamic", "static"):
         return {"cache_implementation": cache}
     dtype = torch.int8 if cache == "i8" else None
-    return {"past_key_values": composites.KVCache(model.config, 18, dtype)}
+    return {composites.KVCache.argument: composites.KVCache(model.config, 18, dtype)}
 
 
 def step(model: Any, call: Any, implementation: str, mask: Tensor | None) -> list[Tensor]:
@@ -160,16 +161,17 @@ def test_generation_compiles_a_prefill_and_a_decode(
 
 
 def test_types_and_sizes_of_attention() -> None:
-    """f64 under an f32 default and empty sizes work; heads that do not divide are refused."""
+    """f64 and empty sizes work; heads that do not divide are refused, and recurrent states."""
     function = language_attention.attention
     for size in ((2, 4, 3, 8), (2, 4, 0, 8), (0, 4, 3, 8)):
         query, key = torch.ones(size, dtype=torch.float64), torch.ones(size[0], 2, 5, 8).double()
         result = function(query, key, key * 2, scale=0.5, is_causal=True)
         torch.testing.assert_close(result, torch.full_like(query, 2.0))
-    with pytest.raises(
-        InvalidCallError, match="key has 2 heads, which do not divide the query's 3"
-    ):
+    with pytest.raises(InvalidCallError, match="2 heads, which do not divide the query's 3"):
         function(torch.ones(2, 3, 1, 8), torch.ones(2, 2, 5, 8), torch.ones(2, 2, 5, 8), scale=0.5)
+    for name in ("cache", "past_key_values"):  # since transformers 5.24, and before
+        with pytest.raises(UnsupportedCallError, match="the call passes a recurrent state"):
+            linear_attention.lightning_attention_of_module(Mock(), Mock(), query, **{name: Mock()})
 
 
 @pytest.mark.parametrize("window", [None, 3])
