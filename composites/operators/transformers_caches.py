@@ -79,6 +79,7 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
     def __init__(self, size: int, *, is_ring: bool, is_quantized: bool) -> None:
         super().__init__(size)
         self.is_sliding = is_ring
+        self.is_croppable = self.is_croppable and not is_ring  # tokens overwrite earlier ones
         self.is_quantized = is_quantized
         self.key_scales: Any = None
         self.value_scales: Any = None

@@ -26,7 +26,6 @@ def generation_call(
     input_ids: Any = None,
     *further: Any,
     max_length: Any = None,
-    past_key_values: Any = None,
     cache: Any = None,
     **options: Any,
 ) -> tuple[torch.Tensor, int, Any]:
@@ -43,6 +42,7 @@ def generation_call(
             "decode=True exports causal language models of transformers, which have generate() and"
             f" no encoder; {type(model).__name__} is not one"
         )
+    chosen = options.pop("past_key_values", cache)
     is_prompt = isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2
     if further or options or not is_prompt:
         raise ExportError(
@@ -59,7 +59,6 @@ def generation_call(
             + (f", and at most the model's max_position_embeddings, {most}" if most else "")
             + f"; it is {max_length!r}"
         )
-    chosen = past_key_values if cache is None else cache
     if chosen is not None:
         from composites.operators.transformers_caches import KVCache
 

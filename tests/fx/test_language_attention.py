@@ -15,7 +15,7 @@ from torch._dynamo.utils import counters
 
 import composites
 from composites.errors import InvalidCallError, UnsupportedCallError
-from composites.operators import language_attention, linear_attention
+from composites.operators import language_attention, linear_attention, transformers_caches
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -161,7 +161,7 @@ def test_generation_compiles_a_prefill_and_a_decode(
 
 
 def test_types_and_sizes_of_attention() -> None:
-    """f64 and empty sizes work; heads that do not divide are refused, and recurrent states."""
+    """f64 and empty sizes work; heads that do not divide, and states, are refused."""
     function = language_attention.attention
     for size in ((2, 4, 3, 8), (2, 4, 0, 8), (0, 4, 3, 8)):
         query, key = torch.ones(size, dtype=torch.float64), torch.ones(size[0], 2, 5, 8).double()
@@ -169,6 +169,7 @@ def test_types_and_sizes_of_attention() -> None:
         torch.testing.assert_close(result, torch.full_like(query, 2.0))
     with pytest.raises(InvalidCallError, match="2 heads, which do not divide the query's 3"):
         function(torch.ones(2, 3, 1, 8), torch.ones(2, 2, 5, 8), torch.ones(2, 2, 5, 8), scale=0.5)
+    assert not transformers_caches.CacheLayer(4, is_ring=True, is_quantized=False).is_croppable
     for name in ("cache", "past_key_values"):  # since transformers 5.24, and before
         with pytest.raises(UnsupportedCallError, match="the call passes a recurrent state"):
             linear_attention.lightning_attention_of_module(Mock(), Mock(), query, **{name: Mock()})
