@@ -64,6 +64,11 @@ def attention_forward(
     Returns:
         `[N, L, Hq, Ev]`, and None instead of weights.
     """
+    for name in ("sinks", "indices", "block_indices"):  # they change which keys a query attends to
+        if kwargs.get(name) is not None:
+            raise InvalidCallError(
+                f'{type(module).__name__} passes {name} to its attention; use "eager"'
+            )
     batch = (key.rows if isinstance(key, QuantizedRows) else key).shape[0]
     if query.shape[0] != batch:  # learned queries, which all sequences share
         query = query.expand(batch, -1, -1, -1)

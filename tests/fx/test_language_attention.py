@@ -15,7 +15,7 @@ from torch._dynamo.utils import counters
 
 import composites
 from composites.errors import InvalidCallError, UnsupportedCallError
-from composites.operators import language_attention, linear_attention, transformers_caches
+from composites.operators import language_attention, linear_attention
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -30,19 +30,14 @@ CONFIGS: dict[str, Any] = {
     "mistral": hf.MistralConfig(**WINDOW),
     "qwen3": hf.Qwen3Config(**SIZES),
 }
-EXPERTS: dict[str, Any] = {
-    "glm4_moe": hf.Glm4MoeConfig(
-        **SIZES, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=12
-    ),
-    "gpt_oss": CONFIGS["gpt_oss"],
-}
+MOE = hf.Glm4MoeConfig(**SIZES, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=12)
 PADDED = torch.arange(12) >= torch.tensor([[0], [3]])
 GENERATION: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
 
 
 def made(name: str) -> Any:
     torch.manual_seed(0)
-    model = hf.AutoModelForCausalLM.from_config(CONFIGS.get(name) or EXPERTS[name]).eval()
+    model = hf.AutoModelForCausalLM.from_config(CONFIGS.get(name, MOE)).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return model
@@ -89,7 +84,7 @@ def test_steps_of_transformers(name: str, tmp_path: Path) -> None:
             assert all("is_causal = true" in call and "x12x12x" not in call for call in calls)
 
 
-@pytest.mark.parametrize("name", EXPERTS)
+@pytest.mark.parametrize("name", ["glm4_moe", "gpt_oss"])
 def test_experts_of_transformers(name: str) -> None:
     """Experts of a class that no entry names are composites too."""
     model = made(name)
@@ -169,7 +164,9 @@ def test_types_and_sizes_of_attention() -> None:
         torch.testing.assert_close(result, torch.full_like(query, 2.0))
     with pytest.raises(InvalidCallError, match="2 heads, which do not divide the query's 3"):
         function(torch.ones(2, 3, 1, 8), torch.ones(2, 2, 5, 8), torch.ones(2, 2, 5, 8), scale=0.5)
-    assert not transformers_caches.CacheLayer(4, is_ring=True, is_quantized=False).is_croppable
+    with pytest.raises(InvalidCallError, match='passes sinks to its attention; use "eager"'):
+        hf.AttentionInterface()["composites"](Mock(), query, query, query, None, sinks=query)
+    assert not composites.KVCache(CONFIGS["mistral"], 18).is_croppable  # a ring
     for name in ("cache", "past_key_values"):  # since transformers 5.24, and before
         with pytest.raises(UnsupportedCallError, match="the call passes a recurrent state"):
             linear_attention.lightning_attention_of_module(Mock(), Mock(), query, **{name: Mock()})
