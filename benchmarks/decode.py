@@ -55,6 +55,7 @@ _GENERATED: list[Any] = []
 
 def _build(side: str, batch: int, weights: str) -> Any:
     from transformers import StaticCache
+    from transformers.generation.utils import ALL_CACHE_NAMES
 
     if side == LIVE:
         import composites
@@ -77,7 +78,7 @@ def _build(side: str, batch: int, weights: str) -> Any:
         written: list[torch.Tensor] = []
         for _ in range(1 + WRITTEN):
             start = time.perf_counter()
-            logits = call(input_ids=tokens, past_key_values=cache, logits_to_keep=1).logits
+            logits = call(input_ids=tokens, logits_to_keep=1, **{ALL_CACHE_NAMES[0]: cache}).logits
             tokens = logits[:, -1:].argmax(-1)
             taken.append(time.perf_counter() - start)
             written.append(tokens)

@@ -113,7 +113,7 @@ def main() -> None:
     if options.int8:
         model.set_attn_implementation("composites")
         cache = composites.KVCache(model.config, options.max_length, dtype=torch.int8)
-        call = exported = {**length, "past_key_values": cache}
+        call = exported = {**length, cache.argument: cache}
     target = "litert" if options.runtime == "litert" else None
     programs = composites.export(model, (prompt,), exported, decode=True, target=target)
     with tempfile.TemporaryDirectory() as temporary:

@@ -63,10 +63,11 @@ def lightning_attention_of_module(
     position_embeddings: Any = None,
     attention_mask: Tensor | None = None,
     past_key_values: Any = None,
+    cache: Any = None,
     **kwargs: Any,
 ) -> Values:
     """Run `MiniMaxLightningAttention.forward`. The composite is the part between projections."""
-    layer, cache = module.layer_idx, past_key_values
+    layer, cache = module.layer_idx, past_key_values if cache is None else cache
     if cache is not None and cache.get_linear_cache(layer) is not None:
         raise UnsupportedCallError("the call passes a recurrent state")
     masked = sys.modules[type(module).__module__].apply_mask_to_padding_states

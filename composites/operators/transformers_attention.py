@@ -53,7 +53,6 @@ def attention_forward(
     s_aux: Tensor | None = None,
     is_causal: bool | None = None,
     position_bias: Tensor | None = None,
-    cache: Any = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Compute attention for transformers. Arguments for other implementations are ignored, as in
@@ -65,8 +64,11 @@ def attention_forward(
     Returns:
         `[N, L, Hq, Ev]`, and None instead of weights.
     """
-    if cache is not None:
-        raise InvalidCallError('continuous batching needs another implementation than "composites"')
+    for name in ("sinks", "indices", "block_indices"):  # they change which keys a query attends to
+        if kwargs.get(name) is not None:
+            raise InvalidCallError(
+                f'{type(module).__name__} passes {name} to its attention; use "eager"'
+            )
     batch = (key.rows if isinstance(key, QuantizedRows) else key).shape[0]
     if query.shape[0] != batch:  # learned queries, which all sequences share
         query = query.expand(batch, -1, -1, -1)

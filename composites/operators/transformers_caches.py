@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers.cache_utils import StaticCache, StaticLayer, StaticSlidingWindowLayer
+from transformers.generation.utils import ALL_CACHE_NAMES
 
 from composites.errors import InvalidCallError
 from composites.operators import kv_caches
@@ -23,7 +24,7 @@ class KVCache(StaticCache):
     values are integers with a scale for each token and head.
 
         cache = composites.KVCache(model.config, max_cache_len=64, dtype=torch.int8)
-        tokens = model.generate(prompt, past_key_values=cache, max_length=64)
+        tokens = model.generate(prompt, cache=cache, max_length=64)
 
     Args:
         config: the configuration of the model.
@@ -33,6 +34,9 @@ class KVCache(StaticCache):
     Raises:
         InvalidCallError: `dtype` is another type, or the model has layers that do not support it.
     """
+
+    argument = ALL_CACHE_NAMES[0]
+    """The argument for a cache: `cache`, or `past_key_values` before transformers 5.24."""
 
     def __init__(self, config: Any, max_cache_len: int, dtype: torch.dtype | None = None) -> None:
         if dtype not in (None, torch.int8):
@@ -75,6 +79,7 @@ class CacheLayer(StaticLayer):  # type: ignore[no-untyped-call]
     def __init__(self, size: int, *, is_ring: bool, is_quantized: bool) -> None:
         super().__init__(size)
         self.is_sliding = is_ring
+        self.is_croppable = self.is_croppable and not is_ring  # tokens overwrite earlier ones
         self.is_quantized = is_quantized
         self.key_scales: Any = None
         self.value_scales: Any = None

@@ -105,7 +105,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
         decode: whether to export generation with a causal language model of transformers: one
             program for a prompt and one for each further token, with a static cache as state. The
             arguments are those of `generate`: `args=(tokens,), kwargs={"max_length": 64}`, and
-            `past_key_values` for a `KVCache`.
+            `cache` (or `past_key_values`) for a `KVCache`.
         optimizer: a function that makes an optimizer from parameters, such as
             `partial(torch.optim.AdamW, lr=1e-3)`. The program then also returns the updated
             parameters and optimizer state. Implies `train`.

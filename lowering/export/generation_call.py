@@ -26,7 +26,7 @@ def generation_call(
     input_ids: Any = None,
     *further: Any,
     max_length: Any = None,
-    past_key_values: Any = None,
+    cache: Any = None,
     **options: Any,
 ) -> tuple[torch.Tensor, int, Any]:
     """The prompt, the maximal length and the cache of a call of a model's `generate`.
@@ -42,12 +42,13 @@ def generation_call(
             "decode=True exports causal language models of transformers, which have generate() and"
             f" no encoder; {type(model).__name__} is not one"
         )
+    chosen = options.pop("past_key_values", cache)
     is_prompt = isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2
     if further or options or not is_prompt:
         raise ExportError(
             "with decode=True, the arguments are those of generate: tokens of shape (batch, length)"
             " and max_length, as in export(model, (tokens,), {'max_length': 64}, decode=True), and"
-            " past_key_values for a KVCache"
+            " cache for a KVCache"
         )
     config = model.config.get_text_config(decoder=True)
     length, most = input_ids.shape[1], getattr(config, "max_position_embeddings", None)
@@ -58,17 +59,16 @@ def generation_call(
             + (f", and at most the model's max_position_embeddings, {most}" if most else "")
             + f"; it is {max_length!r}"
         )
-    if past_key_values is not None:
+    if chosen is not None:
         from composites.operators.transformers_caches import KVCache
 
-        cache = past_key_values
-        is_ours = isinstance(cache, KVCache) and cache.max_length == max_length
-        if not is_ours or cache.is_initialized:
+        is_ours = isinstance(chosen, KVCache) and chosen.max_length == max_length
+        if not is_ours or chosen.is_initialized:
             raise ExportError(
-                "with decode=True, past_key_values is a composites.KVCache whose max_cache_len is"
-                f" max_length, {max_length}, and which no model has used"
+                "with decode=True, cache is a composites.KVCache whose max_cache_len is max_length,"
+                f" {max_length}, and which no model has used"
             )
-    return input_ids, max_length, past_key_values
+    return input_ids, max_length, chosen
 
 
 @contextmanager
@@ -147,7 +147,9 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen
 
 def _options(model: Any, cache: Any) -> dict[str, Any]:
     """The arguments of a model besides the tokens."""
-    options = {"past_key_values": cache, "use_cache": True, "return_dict": True}
+    from composites.operators.transformers_caches import KVCache
+
+    options = {KVCache.argument: cache, "use_cache": True, "return_dict": True}
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         options["logits_to_keep"] = 1
     return options

@@ -11,11 +11,11 @@ import torch
 import transformers
 from composites_testing.processes import run
 from composites_testing.selection import variants
-from transformers.cache_utils import StaticLayer
 
 import composites
 from composites import ExportError, GenerationPrograms, ProgramError
 
+CACHE = composites.KVCache.argument
 EXAMPLE = Path(__file__).parents[2] / "examples" / "generate.py"
 PROMPT = torch.arange(1, 13).reshape(2, 6) * 10  # without 0, which `generate` masks
 SIZES: dict[str, Any] = {
@@ -24,8 +24,7 @@ SIZES: dict[str, Any] = {
     "max_position_embeddings": 64,
 }  # fmt: skip
 MODELS: dict[str, dict[str, Any]] = {
-    "LlamaForCausalLM": {},
-    "MistralForCausalLM": {"sliding_window": 8},  # of the prompt and the tokens, it sees a part
+    "LlamaForCausalLM": {}, "MistralForCausalLM": {"sliding_window": 8},  # it sees 8 of 20 tokens
     "Gemma3ForCausalLM": {
         "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]
     },
@@ -39,7 +38,7 @@ def made(name: str, **settings: Any) -> Any:
     return kind(kind.config_class(**{**SIZES, **settings})).eval().requires_grad_(False)
 
 
-class Rounded(StaticLayer):
+class Rounded(transformers.StaticLayer):
     """The numbers of integers with a scale for each token and head."""
 
     def update(self, *rows: torch.Tensor, **_: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -60,14 +59,14 @@ def test_tokens_are_those_of_generate(name: str, cache: str, tmp_path: Path) -> 
     if cache == "i8":
         reference.layers = [Rounded(20) for _ in reference.layers]
     call: dict[str, Any] = {"max_length": 20, "do_sample": False, "pad_token_id": 0}
-    expected = model.generate(PROMPT, past_key_values=reference, **call).numpy()
+    expected = model.generate(PROMPT, **{CACHE: reference}, **call).numpy()
     reference.reset()
-    logits = model(PROMPT, past_key_values=reference).logits[:, -1]
+    logits = model(PROMPT, **{CACHE: reference}).logits[:, -1]
     torch.testing.assert_close(logits, floats, atol=0.02 * floats.abs().max().item(), rtol=0)
     if cache != "f32":
         model.set_attn_implementation("composites")
     integers = composites.KVCache(model.config, 20, dtype=torch.int8) if cache == "i8" else None
-    call = {"max_length": 20, "past_key_values": integers}
+    call = {"max_length": 20, CACHE: integers}
     target = "litert" if cache == "ring" else None
     exported = composites.export(model, (PROMPT,), call, decode=True, target=target)
     assert not [name for name, _ in model.named_modules() if name.startswith("cache")]
@@ -107,15 +106,15 @@ def test_tokens_are_those_of_generate(name: str, cache: str, tmp_path: Path) -> 
 LENGTH = (
     "above the prompt's length, which is 6, and at most the model's max_position_embeddings, 64;"
 )
-CACHE = {"past_key_values": composites.KVCache(transformers.LlamaConfig(**SIZES), 8)}
+UNUSED = composites.KVCache(transformers.LlamaConfig(**SIZES), 8)
 REFUSED: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (torch.nn.Linear(2, 2), (PROMPT,), {}, "Linear is not one"),
     ("LlamaModel", (PROMPT,), {"max_length": 9}, "LlamaModel is not one"),
     *(("LlamaForCausalLM", (PROMPT,), {"max_length": n}, f"{LENGTH} it is {n}") for n in (6, 65)),
     ("LlamaForCausalLM", (PROMPT,), {}, f"{LENGTH} it is None"),
     ("LlamaForCausalLM", (), {"max_length": 9}, "tokens of shape (batch, length) and max_length"),
-    ("LlamaForCausalLM", (PROMPT,), {"max_length": 9, **CACHE}, "is max_length, 9, and which no"),
-    ("LlamaForCausalLM", (PROMPT,), {"max_length": 8, **CACHE}, "a KVCache needs model.set_attn_"),
+    ("LlamaForCausalLM", (PROMPT,), {"max_length": 9, "cache": UNUSED}, "is max_length, 9, and"),
+    ("LlamaForCausalLM", (PROMPT,), {"max_length": 8, "past_key_values": UNUSED}, "KVCache needs"),
     ("MambaForCausalLM", (PROMPT,), {"max_length": 9}, "MambaForCausalLM has layers of linear"),
 ]
 
@@ -133,8 +132,7 @@ def test_what_cannot_generate() -> None:
 
 
 def test_a_model_that_reads_its_masks_has_no_rings() -> None:
-    model = made("DogeForCausalLM", sliding_window=8)
-    model.set_attn_implementation("composites")
+    model = made("DogeForCausalLM", sliding_window=8, attn_implementation="composites")
     decode = composites.export(model, (PROMPT,), {"max_length": 20}, decode=True).decode
     assert all("x20x" in value.type for value in decode.inputs if value.name.endswith(".keys"))
 

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,8 +14,8 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 
 import composites
-from composites.errors import InvalidCallError
-from composites.operators import language_attention
+from composites.errors import InvalidCallError, UnsupportedCallError
+from composites.operators import language_attention, linear_attention
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -29,19 +30,14 @@ CONFIGS: dict[str, Any] = {
     "mistral": hf.MistralConfig(**WINDOW),
     "qwen3": hf.Qwen3Config(**SIZES),
 }
-EXPERTS: dict[str, Any] = {
-    "glm4_moe": hf.Glm4MoeConfig(
-        **SIZES, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=12
-    ),
-    "gpt_oss": CONFIGS["gpt_oss"],
-}
+MOE = hf.Glm4MoeConfig(**SIZES, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=12)
 PADDED = torch.arange(12) >= torch.tensor([[0], [3]])
 GENERATION: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
 
 
 def made(name: str) -> Any:
     torch.manual_seed(0)
-    model = hf.AutoModelForCausalLM.from_config(CONFIGS.get(name) or EXPERTS[name]).eval()
+    model = hf.AutoModelForCausalLM.from_config(CONFIGS.get(name, MOE)).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return model
@@ -52,7 +48,7 @@ def chosen(cache: str, model: Any) -> dict[str, Any]:
     if cache in ("dynamic", "static"):
         return {"cache_implementation": cache}
     dtype = torch.int8 if cache == "i8" else None
-    return {"past_key_values": composites.KVCache(model.config, 18, dtype)}
+    return {composites.KVCache.argument: composites.KVCache(model.config, 18, dtype)}
 
 
 def step(model: Any, call: Any, implementation: str, mask: Tensor | None) -> list[Tensor]:
@@ -88,7 +84,7 @@ def test_steps_of_transformers(name: str, tmp_path: Path) -> None:
             assert all("is_causal = true" in call and "x12x12x" not in call for call in calls)
 
 
-@pytest.mark.parametrize("name", EXPERTS)
+@pytest.mark.parametrize("name", ["glm4_moe", "gpt_oss"])
 def test_experts_of_transformers(name: str) -> None:
     """Experts of a class that no entry names are composites too."""
     model = made(name)
@@ -160,16 +156,20 @@ def test_generation_compiles_a_prefill_and_a_decode(
 
 
 def test_types_and_sizes_of_attention() -> None:
-    """f64 under an f32 default and empty sizes work; heads that do not divide are refused."""
+    """f64 and empty sizes work; heads that do not divide, and states, are refused."""
     function = language_attention.attention
     for size in ((2, 4, 3, 8), (2, 4, 0, 8), (0, 4, 3, 8)):
         query, key = torch.ones(size, dtype=torch.float64), torch.ones(size[0], 2, 5, 8).double()
         result = function(query, key, key * 2, scale=0.5, is_causal=True)
         torch.testing.assert_close(result, torch.full_like(query, 2.0))
-    with pytest.raises(
-        InvalidCallError, match="key has 2 heads, which do not divide the query's 3"
-    ):
+    with pytest.raises(InvalidCallError, match="2 heads, which do not divide the query's 3"):
         function(torch.ones(2, 3, 1, 8), torch.ones(2, 2, 5, 8), torch.ones(2, 2, 5, 8), scale=0.5)
+    with pytest.raises(InvalidCallError, match='passes sinks to its attention; use "eager"'):
+        hf.AttentionInterface()["composites"](Mock(), query, query, query, None, sinks=query)
+    assert not composites.KVCache(CONFIGS["mistral"], 18).is_croppable  # a ring
+    for name in ("cache", "past_key_values"):  # since transformers 5.24, and before
+        with pytest.raises(UnsupportedCallError, match="the call passes a recurrent state"):
+            linear_attention.lightning_attention_of_module(Mock(), Mock(), query, **{name: Mock()})
 
 
 @pytest.mark.parametrize("window", [None, 3])
