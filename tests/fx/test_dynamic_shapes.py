@@ -346,6 +346,15 @@ def test_programs_that_differ() -> None:
         composites.export(nn.Linear(4, 4), (X,), dynamic_shapes=({1: BATCH},))
 
 
+def test_sizes_up_to_two() -> None:
+    """Two is the smallest size of a symbol of PyTorch, and the only one that this dimension has."""
+    model, shapes = model_named("mlp"), ({0: Dim("batch", max=2)},)
+    program = composites.export(model.module, (torch.ones(2, 8),), dynamic_shapes=shapes)
+    for size in (1, 2):
+        call = Example("", model.module, (torch.randn(size, 8),), {}, torch.optim.SGD)
+        compare(program.run(call.values(program)), call.outputs())
+
+
 def test_a_branch_that_bounds_decide() -> None:
     cut = Computed(lambda m, x: m.linear(x[: min(x.shape[0], 512)]))
     with pytest.raises(

@@ -56,7 +56,9 @@ class _Sizes:
         written: str = "",
         symbol: Any = None,
     ) -> torch.SymInt:
-        size = self.symbols.add(name, example, least, largest)
+        # PyTorch's symbols are 2 at least, and a size with one value would be a number.
+        most = None if largest is None else max(largest, 3)
+        size = self.symbols.add(name, example, least, most)
         self.written[name] = written or name
         if symbol is None:
             (symbol,) = jax.export.symbolic_shape(f"{name},", scope=self.scope)
