@@ -22,7 +22,7 @@ from composites.registry.contracts import backward_contract, contracts, forward_
 from composites.registry.model import Composite, Registry
 from composites.torch_internals import pytree
 from lowering import activation
-from lowering.frontends.protocols import Frontend
+from lowering.frontends.protocols import Frontend, Recording
 from lowering.sample_calls import (
     ExampleCall,
     NoCalls,
@@ -210,11 +210,7 @@ def recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Mo
     If no tensor has a gradient, the module holds the call alone.
     """
     recording = frontend.recording
-    with (
-        torch.inference_mode(False),
-        recording.recording(),
-        torch.set_grad_enabled(leaves != 0),
-    ):
+    with _recording(recording, differentiable=leaves != 0):
         placeholders = _Placeholders(frontend, leaves)
         results = _tensors(example.run(placeholders))
         if leaves != 0:
@@ -225,6 +221,16 @@ def recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Mo
             results = _tensors(gradients) or results
         graph = recording.lower_graph([r.detach() for r in results], placeholders.inputs)
     return run_passes(graph.module, [rename_decompositions])
+
+
+@contextmanager
+def _recording(recording: Recording, differentiable: bool) -> Iterator[None]:
+    with (
+        torch.inference_mode(False),
+        recording.recording(),
+        torch.set_grad_enabled(differentiable),
+    ):
+        yield
 
 
 def _tensors(results: Any) -> list[torch.Tensor]:

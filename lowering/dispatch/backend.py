@@ -61,10 +61,12 @@ class EntryLowering:
             return spec.kept().bound(self.otherwise)
         make = partial(self._new_computation, spec)
         computation = computed(computations, key, lowering, make)
-        if isinstance(computation, Fallback):
-            kernel = self._falling_back(computation, spec)
-        else:
+        if not isinstance(computation, Fallback):
             kernel = self._inserting(computation, spec)
+        else:
+            kernel = self._falling_back(computation, spec)
+            if key not in computations:  # the next call is tried again
+                return kernel
         remember(self.kernels, key, kernel)
         return kernel
 

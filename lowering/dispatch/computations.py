@@ -4,6 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import torch
+
+from lowering.dispatch.statistics import Fallback
 from lowering.frontends.thread_flag import ThreadFlag
 
 MAX_COMPUTATIONS = 1024
@@ -30,7 +33,22 @@ def computed(
     `make` is called while `lowering` is raised."""
     computation = computations.get(key)
     if computation is None:
-        with lowering.raised():
-            computation = make()
+        try:
+            with lowering.raised():
+                computation = make()
+        except NotNowError as error:
+            return error.fallback
         remember(computations, key, computation)
     return computation
+
+
+TRANSIENT = (MemoryError, RecursionError, OSError, torch.OutOfMemoryError)
+"""The exceptions of a call that can succeed later."""
+
+
+class NotNowError(Exception):
+    """A call takes the stock lowering this time; the cache does not remember the fallback."""
+
+    def __init__(self, fallback: Fallback) -> None:
+        super().__init__(fallback.reason)
+        self.fallback = fallback

@@ -2,6 +2,7 @@
 function."""
 
 import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from composites.attribute_types import UnsupportedValueError, VaryingValueError
 from composites.errors import (
+    CompositesWarning,
     InvalidCallError,
     LoweringError,
     UnsupportedCallError,
@@ -21,6 +23,7 @@ from composites.registry.model import Composite
 from composites.user_code import described
 from lowering import interrupts
 from lowering.dispatch.call import CallSpec
+from lowering.dispatch.computations import TRANSIENT, NotNowError
 from lowering.dispatch.definition import ActiveEntry, Operands
 from lowering.dispatch.guarded_self import UnlistedReadError
 from lowering.dispatch.statistics import Fallback
@@ -146,6 +149,7 @@ def lower_composite(
     Raises:
         LoweringError: the entry's own decomposition failed.
         InvalidCallError: the entry's own decomposition rejects the call.
+        NotNowError: the call falls back, but the next call may not.
     """
     frontend, statistics = definition.frontend, definition.statistics
     present: list[TensorType] = []
@@ -172,7 +176,17 @@ def lower_composite(
         reason = str(error) if declined else f"the stock lowering failed: {first_line}"
         if name != entry.composite_name:
             reason = f"its backward: {reason}"
-        return statistics.fallback(reason, operands, is_platform_specific=not declined)
+        fallback = statistics.fallback(reason, operands, is_platform_specific=not declined)
+        if isinstance(error, TRANSIENT):
+            types = ", ".join(map(str, present))
+            warnings.warn(
+                f"{entry.qualified} takes the stock lowering for this call of {types}:"
+                f" {type(error).__name__}: {error}; the next call tries again",
+                CompositesWarning,
+                stacklevel=2,
+            )
+            raise NotNowError(fallback) from error
+        return fallback
     if check is not None:
         check(entry, composite)
     lost = [type_ for type_ in composite.results if type_.element_type in frontend.lost_types]

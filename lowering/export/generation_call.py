@@ -42,7 +42,7 @@ def generation_call(
             "decode=True exports causal language models of transformers, which have generate() and"
             f" no encoder; {type(model).__name__} is not one"
         )
-    chosen = options.pop("past_key_values", cache)
+    chosen = options.pop("past_key_values", None) if cache is None else cache
     is_prompt = isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2
     if further or options or not is_prompt:
         raise ExportError(
@@ -149,7 +149,9 @@ def _options(model: Any, cache: Any) -> dict[str, Any]:
     """The arguments of a model besides the tokens."""
     from composites.operators.transformers_caches import KVCache
 
-    options = {KVCache.argument: cache, "use_cache": True, "return_dict": True}
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+    parameters = inspect.signature(model.forward).parameters
+    argument = KVCache.argument if KVCache.argument in parameters else "past_key_values"
+    options = {argument: cache, "use_cache": True, "return_dict": True}
+    if "logits_to_keep" in parameters:
         options["logits_to_keep"] = 1
     return options

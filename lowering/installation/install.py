@@ -523,4 +523,8 @@ def _in_inference_mode(kernel: Kernel, stock: Kernel) -> Kernel:
 
 
 _function_hook = cache(loader.load_function_hook)
-_vendor_hooks = cache(loader.load_hooks)
+
+
+@cache
+def _vendor_hooks(registry: Registry) -> ModuleType:
+    return loader.load_hooks(registry)

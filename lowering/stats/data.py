@@ -122,10 +122,14 @@ class Stats:
         """
         caught = {entry.composite for entry in self.entries.values() if entry.calls}
         named = [name for name in self.idle if self.entries[name].named]
-        unnamed = [name for name in self.idle if not self.entries[name].named]
-        others = sum(self.entries[name].composite not in caught for name in unnamed)
-        listed = [", ".join(named)] if named else []
-        return "; and ".join([*listed, f"{others} that nobody named"] if others else listed)
+        unnamed = [
+            name
+            for name in self.idle
+            if not self.entries[name].named and self.entries[name].composite not in caught
+        ]
+        if not named:
+            return f"{len(unnamed)} that nobody named" if unnamed else ""
+        return ", ".join(named) + (f"; and {len(unnamed)} that nobody named" if unnamed else "")
 
     def to_json(self) -> str:
         """The statistics as one line of JSON."""

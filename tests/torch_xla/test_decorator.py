@@ -16,7 +16,9 @@ from composites_testing.tensors import gradient_of
 from composites_testing.written import written_composites
 
 import composites
+from composites import torch_internals
 from composites.errors import LoweringError
+from lowering.frontends.torch_xla.value_guard import GUARD
 
 
 @composites.composite("acme.swiglu", attributes=("limit", "name", "sizes"))
@@ -181,6 +183,26 @@ class _Synced(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         torch_xla.sync()
         return x + 1
+
+
+def test_a_failure_that_passes_is_not_remembered() -> None:
+    fails = True
+
+    @composites.composite("acme.sometimes")
+    def sometimes(x: torch.Tensor) -> torch.Tensor:
+        if fails and torch_internals.includes_key(GUARD):
+            raise MemoryError("too much at once")
+        return x * 2 + 1
+
+    a, x = data(4, 3)
+    with pytest.warns(composites.CompositesWarning, match="MemoryError: too much at once; the nex"):
+        first = sometimes(x)
+    assert calls(first) == []
+    fails = False
+    second = sometimes(x)
+    assert calls(second) == ["acme.sometimes"]
+    for result in (first, second):
+        torch.testing.assert_close(result.cpu(), sometimes(a))
 
 
 def test_results_of_any_structure() -> None:

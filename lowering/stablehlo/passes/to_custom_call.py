@@ -48,8 +48,11 @@ def to_custom_call(
         UnknownCompositeError: the module has no composite of a name.
         CompositeVersionError: the module has another version of the composite.
         AttributeConversionError: the FFI cannot decode an attribute.
-        StableHLOError: a target is empty, or contains blanks.
+        StableHLOError: a target is not a string, is empty, or contains blanks.
     """
+    for name, target in targets.items():
+        if not isinstance(target, str):
+            raise StableHLOError(f"{name}: {target!r} is not an FFI target; `bind` takes functions")
     return replace_calls(module, named_candidates(module.ir, targets, ignored))
 
 
