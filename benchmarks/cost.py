@@ -29,7 +29,6 @@ from itertools import count as counting
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
 import torch
-import torch_xla
 from torch_xla.debug import metrics
 
 import composites
@@ -47,6 +46,7 @@ from benchmarks.harness.timing import (
     typical,
 )
 from benchmarks.training_steps import model_of, tokens_of
+from lowering.frontends.torch_xla.graph import graph_hlo
 
 SHAPE = (128, 256)
 COUNTS = (1, 200, 1000)
@@ -215,7 +215,7 @@ def block(
                     traced, results = seconds(trace)
                     add(quantity, traced)
                     if trace is main:
-                        graph = partial(torch_xla._XLAC._get_xla_tensors_hlo_proto, [*results])
+                        graph = partial(graph_hlo, [*results])
                         build, proto = seconds(graph)
                         add(BUILD, build)
                         add(TRACE_AND_BUILD, traced + build)
