@@ -160,7 +160,8 @@ def _options(model: Any, cache: Any) -> dict[str, Any]:
     from composites.operators.transformers_caches import KVCache
 
     parameters = inspect.signature(model.forward).parameters
-    argument = KVCache.argument if KVCache.argument in parameters else "past_key_values"
+    names = (KVCache.argument, "past_key_values", "cache_params")  # the last: Mamba in 5.23
+    argument = next((name for name in names if name in parameters), KVCache.argument)
     options = {argument: cache, "use_cache": True, "return_dict": True}
     if "logits_to_keep" in parameters:
         options["logits_to_keep"] = 1
