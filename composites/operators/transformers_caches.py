@@ -16,7 +16,21 @@ from composites.operators import kv_caches
 from composites.operators.kv_caches import QuantizedRows, quantize_rows, ring_slots
 
 
-class KVCache(StaticCache):
+class LengthsCache(StaticCache):
+    """A static cache whose lengths do not change after they are read.
+
+    A layer of a `StaticCache` returns the tensor to which its `update` writes, so a model that
+    reads a length, updates the layer, and then uses the length has wrong positions (Inkling, in
+    transformers 5.24).
+    """
+
+    def get_seq_length(self, layer_idx: int = 0) -> Any:
+        """Return the number of tokens in a layer."""
+        length = super().get_seq_length(layer_idx)
+        return length.clone() if isinstance(length, Tensor) else length
+
+
+class KVCache(LengthsCache):
     """A static cache for models with `attn_implementation="composites"`.
 
     A layer with a sliding window keeps only the keys and values of the window, in a ring buffer:

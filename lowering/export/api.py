@@ -21,7 +21,7 @@ from composites.errors import ExportError
 from composites.registry.model import PORTABLE
 from lowering import activation
 from lowering.export.dynamic_shapes import dynamic_arguments
-from lowering.export.generation import GenerationPrograms
+from lowering.export.generation import GenerationPrograms, with_inputs_of
 from lowering.export.generation_call import generation_call, with_cache
 from lowering.export.optimizers import OptimizerFactory
 from lowering.export.program import Program
@@ -189,7 +189,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
                     _program(replace(request, args=(), kwargs={"input_ids": tokens}), every, keeps)
                     for tokens in (prompt, prompt[:, :1])
                 )
-                return GenerationPrograms(prefill, further, max_length)
+                return GenerationPrograms(with_inputs_of(further, prefill), further, max_length)
         if varying is None:
             return _program(request, every, keeps)
         program = record_for_sizes(request, varying)

@@ -11,7 +11,7 @@ On disk, the programs are a folder:
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from composites.errors import ProgramError
 from lowering.export.arrays import array
 from lowering.export.folders import folder_path, read_file, write_folder
 from lowering.export.program import GENERATION, Program
-from lowering.stablehlo import Limits
+from lowering.stablehlo import Limits, add_inputs
 
 FORMAT = 1
 PARTS = ("prefill", "decode")
@@ -140,6 +140,27 @@ class GenerationPrograms:
             raise ProgramError(f"{path / GENERATION} is damaged: {error}") from error
         prefill, decode = (Program.load(path / part, limits=limits) for part in PARTS)
         return cls(prefill, decode, max_length)
+
+
+def with_inputs_of(other: Program, program: Program) -> Program:
+    """A program that also takes the inputs that only another program of the same model reads. Its
+    results of these names are the next values of these inputs.
+
+    The first version of Mamba, for example, does not read its state when it takes a prompt.
+    """
+    own = {value.name for value in program.inputs}
+    added = [value for value in other.inputs if value.name not in own]
+    types = {value.name: value.type for value in added}
+    outputs = [
+        replace(value, updates=value.name) if types.get(value.name) == value.type else value
+        for value in program.outputs
+    ]
+    return replace(
+        program,
+        module=add_inputs(program.module, list(types.values())) if added else program.module,
+        inputs=(*program.inputs, *added),
+        outputs=tuple(outputs),
+    )
 
 
 def _under(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:

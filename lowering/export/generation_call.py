@@ -84,6 +84,11 @@ def with_cache(
     model: Any = request.module
     cache = _cache(request, prompt, max_length, chosen)
     tensors = CacheTensors(cache)
+    if not any(True for _ in tensors.buffers()):
+        raise ExportError(
+            "decode=True needs a model that keeps its state in a cache of transformers;"
+            f" {type(model).__name__} does not use the cache that it is given"
+        )
 
     def add_cache(_: Any, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         filled = tensors.put_in(cache, kwargs["input_ids"].device)
@@ -106,10 +111,8 @@ def with_cache(
 def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen: Any) -> Any:
     """A static cache whose tensors have shapes, which a recording of the prompt determines: a copy
     of the chosen cache, or a cache that fits the model's attention."""
-    from transformers.cache_utils import StaticCache, StaticLayer
-
     from composites.operators.transformers_attention import NAME, asks_for_masks
-    from composites.operators.transformers_caches import CacheLayer, KVCache
+    from composites.operators.transformers_caches import KVCache, LengthsCache
 
     model: Any = request.module
     name = type(model).__name__
@@ -118,20 +121,9 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen
         if chosen is None:
             config = model.config.get_text_config(decoder=True)
             has_rings = config._attn_implementation == NAME and not asks_for_masks(config)
-            kind = KVCache if has_rings else StaticCache
+            kind = KVCache if has_rings else LengthsCache
             cache = kind(config=model.config, max_cache_len=max_length)
-        if any(hasattr(layer, "recurrent_states") for layer in cache.layers):
-            raise ExportError(
-                f"{name} has layers of linear attention, whose state decode=True cannot export"
-            )
-        # A sliding layer computes its positions in Python, and rolls its tensors once it is full.
-        # In a layer of the full length, only masks determine the window.
-        cache.layers = [
-            StaticLayer(max_length)
-            if getattr(layer, "is_sliding", False) and not isinstance(layer, CacheLayer)
-            else copy.deepcopy(layer)
-            for layer in cache.layers
-        ]
+        cache.layers = [_without_window(layer, max_length) for layer in cache.layers]
         with nothing_kept(request.frontend, model):
             call = {"input_ids": prompt, **_options(model, cache)}
             trace(request.frontend, model, (), call)
@@ -145,12 +137,31 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen
     return cache
 
 
+def _without_window(layer: Any, max_length: int) -> Any:
+    """A copy of a layer of a static cache, of the full length if it has a sliding window.
+
+    A sliding layer computes its positions in Python, and rolls its tensors once it is full. In a
+    layer of the full length, only masks determine the window.
+    """
+    from transformers import cache_utils
+
+    from composites.operators.transformers_caches import CacheLayer
+
+    if not getattr(layer, "is_sliding", False) or isinstance(layer, CacheLayer):
+        return copy.deepcopy(layer)
+    if isinstance(layer, cache_utils.LinearAttentionLayer):  # has both kinds of attention
+        states = layer.number_of_states
+        return cache_utils.LinearAttentionAndStaticFullAttentionLayer(max_length, states)
+    return cache_utils.StaticLayer(max_length)
+
+
 def _options(model: Any, cache: Any) -> dict[str, Any]:
     """The arguments of a model besides the tokens."""
     from composites.operators.transformers_caches import KVCache
 
     parameters = inspect.signature(model.forward).parameters
-    argument = KVCache.argument if KVCache.argument in parameters else "past_key_values"
+    names = (KVCache.argument, "past_key_values", "cache_params")  # the last: Mamba in 5.23
+    argument = next((name for name in names if name in parameters), KVCache.argument)
     options = {argument: cache, "use_cache": True, "return_dict": True}
     if "logits_to_keep" in parameters:
         options["logits_to_keep"] = 1

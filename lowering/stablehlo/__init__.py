@@ -105,6 +105,7 @@ from .passes.leftovers import canonicalize as canonicalize
 from .passes.leftovers import rename_module as rename_module
 from .passes.leftovers import strip_leftovers as strip_leftovers
 from .passes.main_inputs import Linear as Linear
+from .passes.main_inputs import add_inputs as add_inputs
 from .passes.main_inputs import constant_inputs as constant_inputs
 from .passes.main_inputs import join_inputs as join_inputs
 from .passes.main_inputs import order_inputs as order_inputs

@@ -103,6 +103,32 @@ def test_tokens_are_those_of_generate(name: str, cache: str, tmp_path: Path) -> 
         )
 
 
+LINEAR: dict[str, dict[str, Any]] = {
+    "MambaForCausalLM": {},  # its prefill does not read the state
+    "FalconH1ForCausalLM": {  # each layer has both kinds of attention
+        "mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_chunk_size": 4,
+    },
+}  # fmt: skip
+
+
+@variants(("name",), [(name,) for name in LINEAR], fast=1)
+def test_linear_attention_has_states(name: str) -> None:
+    model = made(name, **LINEAR[name])
+    expected = model.generate(PROMPT, max_length=20, do_sample=False, pad_token_id=0).tolist()
+    programs = composites.export(model, (PROMPT,), {"max_length": 20}, decode=True)
+    states = {value.updates for value in programs.prefill.outputs} - {None}
+    assert {f"cache:layers.1.{kind}_states.0" for kind in ("conv", "recurrent")} <= states
+    steps = programs.prefill.compile("cpu"), programs.decode.compile("cpu")
+    for length in (6, 9, 2):
+        prompt = torch.tensor(expected)[:, :length]
+        written = programs.generate(*steps, steps[0].init(model), prompt)
+        if length == 2:
+            expected = model.generate(
+                prompt, max_length=20, do_sample=False, pad_token_id=0
+            ).tolist()
+        assert written.tolist() == expected
+
+
 LENGTH = (
     "above the prompt's length, which is 6, and at most the model's max_position_embeddings, 64;"
 )
@@ -115,7 +141,7 @@ REFUSED: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     ("LlamaForCausalLM", (), {"max_length": 9}, "tokens of shape (batch, length) and max_length"),
     ("LlamaForCausalLM", (PROMPT,), {"max_length": 9, "cache": UNUSED}, "is max_length, 9, and"),
     ("LlamaForCausalLM", (PROMPT,), {"max_length": 8, "past_key_values": UNUSED}, "KVCache needs"),
-    ("MambaForCausalLM", (PROMPT,), {"max_length": 9}, "MambaForCausalLM has layers of linear"),
+    ("RwkvForCausalLM", (PROMPT,), {"max_length": 9}, "RwkvForCausalLM does not use the cache"),
 ]
 
 

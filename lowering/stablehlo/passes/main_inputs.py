@@ -1,4 +1,4 @@
-"""The arguments of `@main`: constants instead of them, fewer of them, another order."""
+"""The arguments of `@main`: constants instead of them, fewer or more of them, another order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ..errors import UnsupportedOperationError
 from ..in_place import in_place
 from ..insertion import constant, inserted
 from ..ir_types import IrModule, IrOperation, IrType, IrValue
-from ..symbols import body, functions, keep_arguments
+from ..symbols import body, functions, keep_arguments, update_type
 
 
 @in_place
@@ -92,6 +92,24 @@ def _linear(number: IrValue, linear: Linear, before: IrOperation) -> IrValue:
             literal = constant(before, number.type, operand)
             value = inserted(before, f"stablehlo.{operation}", number.type, value, literal)
     return value
+
+
+@in_place
+def add_inputs(module: IrModule, types: Sequence[str]) -> None:
+    """Append arguments that nothing reads to those of `@main`.
+
+    Args:
+        types: the types of the new arguments, such as `tensor<2x4xf32>`.
+    """
+    main, arguments, _ = _main(module)
+    with building(main.context):
+        unknown, none = ir().Location.unknown(), ir().DictAttr.get({})
+        for type_ in types:
+            arguments[0].owner.add_argument(ir().Type.parse(type_), unknown)
+        if "arg_attrs" in main.attributes:
+            attributes = [*main.attributes["arg_attrs"], *(none for _ in types)]
+            main.attributes["arg_attrs"] = ir().ArrayAttr.get(attributes)
+    update_type(main)
 
 
 @in_place
