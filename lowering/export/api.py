@@ -8,11 +8,9 @@
 Nothing is executed and no weight is copied, because placeholders have shapes but no data.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
+from functools import partial
 from typing import Any, Literal, overload
 
 import torch
@@ -30,6 +28,7 @@ from lowering.export.request import ExportRequest, check_arguments, check_may_va
 from lowering.export.shardings import Form
 from lowering.export.varying_sizes import record_for_sizes
 from lowering.frontends import chosen
+from lowering.frontends.errors import ValueReadError
 from lowering.stablehlo import Pass, RefusedOperationError, run_passes, target_passes
 
 
@@ -164,11 +163,7 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
     if varying is not None:
         check_may_vary(devices, target)
     keeps = decompositions is not None or activation.has_chosen_decompositions()
-    with (
-        chosen.choosing(frontend),
-        progress("export") as step,
-        activation.for_export(ops, decompositions, target),
-    ):
+    with chosen.choosing(frontend), activation.for_export(ops, decompositions, target):
         request = ExportRequest(
             module=module,
             args=args,
@@ -180,21 +175,38 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             shardings=shardings or {},
             sharding_form=sharding_form,
             frontend=activation.backend().frontend,
-            progress=step,
         )
+        program = partial(_program, passes=every, keeps_decompositions=keeps)
         if call is not None:
-            prompt, max_length, cache = call
-            with with_cache(request, prompt, max_length, cache):
-                prefill, further = (
-                    _program(replace(request, args=(), kwargs={"input_ids": tokens}), every, keeps)
-                    for tokens in (prompt, prompt[:, :1])
-                )
-                return GenerationPrograms(prefill, further, max_length)
+            try:
+                return _generation(program, request, call, placed=False)
+            except ExportError as error:
+                if not isinstance(error.__cause__, ValueReadError):
+                    raise
+            # Models such as OPT make positions of the number of tokens in the cache.
+            return _generation(program, request, call, placed=True)
         if varying is None:
-            return _program(request, every, keeps)
-        program = record_for_sizes(request, varying)
-        lowered = run_passes(program.module, passes)
-        return replace(program, module=lowered, keeps_decompositions=keeps)
+            return program(request)
+        recorded = record_for_sizes(request, varying)
+        lowered = run_passes(recorded.module, passes)
+        return replace(recorded, module=lowered, keeps_decompositions=keeps)
+
+
+def _generation(
+    program: Callable[[ExportRequest], Program],
+    request: ExportRequest,
+    call: tuple[torch.Tensor, int, Any],
+    *,
+    placed: bool,
+) -> GenerationPrograms:
+    """Record the programs for a prompt and for a token by `program`; see `with_cache`."""
+    prompt, max_length, _ = call
+    with with_cache(request, *call, placed=placed):
+        prefill, further = (
+            program(replace(request, args=(), kwargs={"input_ids": tokens}))
+            for tokens in (prompt, prompt[:, :1])
+        )
+    return GenerationPrograms(prefill, further, max_length)
 
 
 def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool) -> Program:
@@ -227,20 +239,3 @@ def _with_source(
     except Exception:  # an error of the search does not replace the refusal
         return error
     return error
-
-
-@contextmanager
-def progress(description: str) -> Iterator[Callable[[str], None]]:
-    """Show the current step on a terminal, first `description`. Show nothing without a terminal."""
-    if not sys.stderr.isatty() or find_spec("rich") is None:
-        yield lambda description: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(description)
-        yield lambda description: shown.update(task, description=description)

@@ -40,7 +40,6 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
     Raises:
         ExportError: the module cannot be recorded.
     """
-    request.progress("tracing")
     module = request.module
     if isinstance(module, torch.export.ExportedProgram) or names_device(module):
         module = move_graph(module, request.frontend.tensors)
@@ -54,9 +53,7 @@ def record(request: ExportRequest, *, located: bool = False) -> Program:
             optimizer=request.optimizer,
             shared=request.mesh is not None,
         )
-        request.progress("lowering to StableHLO")
         lowered = traced.lower(located=located)
-    request.progress("cleaning")
     inputs, outputs = _sharded(lowered, traced.marks, request)
     name = model_name(request.module)  # the graph of an ExportedProgram has a class of torch.fx
     cleaning: list[Pass] = [rename_decompositions, partial(rename_module, name=name)]

@@ -1,6 +1,6 @@
 """The arguments of one export, checked before anything is recorded."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -26,8 +26,6 @@ class ExportRequest:
     shardings: Mapping[str, Any]
     sharding_form: Form
     frontend: Frontend
-    progress: Callable[[str], None]
-    """A function that shows the current step."""
 
 
 def check_arguments(
