@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal, overload
 
@@ -30,6 +31,7 @@ from lowering.export.request import ExportRequest, check_arguments, check_may_va
 from lowering.export.shardings import Form
 from lowering.export.varying_sizes import record_for_sizes
 from lowering.frontends import chosen
+from lowering.frontends.errors import ValueReadError
 from lowering.stablehlo import Pass, RefusedOperationError, run_passes, target_passes
 
 
@@ -182,19 +184,37 @@ def export(  # type: ignore[misc]  # the options of the first signature are thos
             frontend=activation.backend().frontend,
             progress=step,
         )
+        program = partial(_program, passes=every, keeps_decompositions=keeps)
         if call is not None:
-            prompt, max_length, cache = call
-            with with_cache(request, prompt, max_length, cache):
-                prefill, further = (
-                    _program(replace(request, args=(), kwargs={"input_ids": tokens}), every, keeps)
-                    for tokens in (prompt, prompt[:, :1])
-                )
-                return GenerationPrograms(with_inputs_of(further, prefill), further, max_length)
+            try:
+                return _generation(program, request, call, placed=False)
+            except ExportError as error:
+                if not isinstance(error.__cause__, ValueReadError):
+                    raise
+            # Models such as OPT make positions of the number of tokens in the cache.
+            return _generation(program, request, call, placed=True)
         if varying is None:
-            return _program(request, every, keeps)
-        program = record_for_sizes(request, varying)
-        lowered = run_passes(program.module, passes)
-        return replace(program, module=lowered, keeps_decompositions=keeps)
+            return program(request)
+        recorded = record_for_sizes(request, varying)
+        lowered = run_passes(recorded.module, passes)
+        return replace(recorded, module=lowered, keeps_decompositions=keeps)
+
+
+def _generation(
+    program: Callable[[ExportRequest], Program],
+    request: ExportRequest,
+    call: tuple[torch.Tensor, int, Any],
+    *,
+    placed: bool,
+) -> GenerationPrograms:
+    """Record the programs for a prompt and for a token by `program`; see `with_cache`."""
+    prompt, max_length, _ = call
+    with with_cache(request, *call, placed=placed):
+        prefill, further = (
+            program(replace(request, args=(), kwargs={"input_ids": tokens}))
+            for tokens in (prompt, prompt[:, :1])
+        )
+    return GenerationPrograms(with_inputs_of(further, prefill), further, max_length)
 
 
 def _program(request: ExportRequest, passes: Sequence[Pass], keeps_decompositions: bool) -> Program:

@@ -111,9 +111,11 @@ class GenerationPrograms:
         Raises:
             ProgramError: see `Program.save`.
         """
+        programs = zip(PARTS, (self.prefill, self.decode), (weights, None), strict=True)
         files = {
-            **_under("prefill", self.prefill.files(portable=portable, weights=weights)),
-            **_under("decode", self.decode.files(portable=portable)),
+            f"{part}/{name}": content
+            for part, program, values in programs
+            for name, content in program.files(portable=portable, weights=values).items()
         }
         described = {"format": FORMAT, "max_length": self.max_length, "programs": PARTS}
         files[GENERATION] = json.dumps(described, indent=2).encode() + b"\n"
@@ -161,7 +163,3 @@ def with_inputs_of(other: Program, program: Program) -> Program:
         inputs=(*program.inputs, *added),
         outputs=tuple(outputs),
     )
-
-
-def _under(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {f"{folder}/{name}": content for name, content in files.items()}

@@ -59,6 +59,11 @@ def generation_call(
             + (f", and at most the model's max_position_embeddings, {most}" if most else "")
             + f"; it is {max_length!r}"
         )
+    if "local" in getattr(config, "attention_layers", ()):
+        raise ExportError(
+            f"{type(model).__name__} has layers of local attention, whose window decode=True cannot"
+            " export: they count it from the end of a static cache"
+        )
     if chosen is not None:
         from composites.operators.transformers_caches import KVCache
 
@@ -73,10 +78,14 @@ def generation_call(
 
 @contextmanager
 def with_cache(
-    request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen: Any
+    request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen: Any, *, placed: bool
 ) -> Iterator[None]:
     """A context in which the model of a request takes only `input_ids`, has the tensors of a cache
     as buffers, and returns the logits of the last position.
+
+    Args:
+        placed: True to pass positions and a mask of ones, as `generate` does, to a model that would
+            read the number of tokens in the cache to make them.
 
     Raises:
         ExportError: the model does not run with a static cache.
@@ -85,14 +94,14 @@ def with_cache(
     cache = _cache(request, prompt, max_length, chosen)
     tensors = CacheTensors(cache)
     if not any(True for _ in tensors.buffers()):
-        raise ExportError(
-            "decode=True needs a model that keeps its state in a cache of transformers;"
-            f" {type(model).__name__} does not use the cache that it is given"
-        )
+        name = type(model).__name__
+        raise ExportError(f"decode=True exports models with a cache, and {name} does not use it")
 
     def add_cache(_: Any, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        filled = tensors.put_in(cache, kwargs["input_ids"].device)
-        return args, {**kwargs, **_options(model, filled)}
+        tokens = kwargs["input_ids"]
+        filled = tensors.put_in(cache, tokens.device)
+        places = _places(filled, tokens, max_length) if placed else {}
+        return args, {**kwargs, **_options(model, filled, places)}
 
     def last_logits(_: Any, __: Any, output: Any) -> dict[str, torch.Tensor]:
         return {"logits": output.logits[:, -1:]}
@@ -125,7 +134,7 @@ def _cache(request: ExportRequest, prompt: torch.Tensor, max_length: int, chosen
             cache = kind(config=model.config, max_cache_len=max_length)
         cache.layers = [_without_window(layer, max_length) for layer in cache.layers]
         with nothing_kept(request.frontend, model):
-            call = {"input_ids": prompt, **_options(model, cache)}
+            call = {"input_ids": prompt, **_options(model, cache, {})}
             trace(request.frontend, model, (), call)
     except ExportError:
         raise
@@ -155,14 +164,20 @@ def _without_window(layer: Any, max_length: int) -> Any:
     return cache_utils.StaticLayer(max_length)
 
 
-def _options(model: Any, cache: Any) -> dict[str, Any]:
+def _places(cache: Any, tokens: torch.Tensor, max_length: int) -> dict[str, torch.Tensor]:
+    """The positions of tokens, and a mask without padding."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device) + cache.get_seq_length()
+    mask = tokens.new_ones(tokens.shape[0], max_length)
+    return {"position_ids": positions.expand(tokens.shape), "attention_mask": mask}
+
+
+def _options(model: Any, cache: Any, places: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a model besides the tokens."""
     from composites.operators.transformers_caches import KVCache
 
     parameters = inspect.signature(model.forward).parameters
     names = (KVCache.argument, "past_key_values", "cache_params")  # the last: Mamba in 5.23
     argument = next((name for name in names if name in parameters), KVCache.argument)
-    options = {argument: cache, "use_cache": True, "return_dict": True}
-    if "logits_to_keep" in parameters:
-        options["logits_to_keep"] = 1
-    return options
+    optional = {**places, "logits_to_keep": 1}
+    options = {name: value for name, value in optional.items() if name in parameters}
+    return {argument: cache, "use_cache": True, "return_dict": True, **options}

@@ -29,6 +29,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]
     },
     "GPT2LMHeadModel": {"n_embd": 32, "n_layer": 2, "n_head": 2},
+    "OPTForCausalLM": {"ffn_dim": 64, "word_embed_proj_dim": 32},  # it reads the cache's length
 }  # fmt: skip
 
 
@@ -141,7 +142,14 @@ REFUSED: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     ("LlamaForCausalLM", (), {"max_length": 9}, "tokens of shape (batch, length) and max_length"),
     ("LlamaForCausalLM", (PROMPT,), {"max_length": 9, "cache": UNUSED}, "is max_length, 9, and"),
     ("LlamaForCausalLM", (PROMPT,), {"max_length": 8, "past_key_values": UNUSED}, "KVCache needs"),
-    ("RwkvForCausalLM", (PROMPT,), {"max_length": 9}, "RwkvForCausalLM does not use the cache"),
+    ("RwkvForCausalLM", (PROMPT,), {"max_length": 9}, "RwkvForCausalLM does not use it"),
+    ("OpenAIGPTLMHeadModel", (PROMPT,), {"max_length": 9}, "OpenAIGPTLMHeadModel does not use it"),
+    (
+        made("GPTNeoForCausalLM", attention_types=[[["global", "local"], 1]]),
+        (PROMPT,),
+        {"max_length": 9},
+        "GPTNeoForCausalLM has layers of local attention",
+    ),
 ]
 
 
