@@ -41,7 +41,7 @@ def make_optimizer(
     an output of the program.
 
     Parameters are updated one by one unless the factory sets `foreach`. PyTorch would update all
-    parameters at once on some devices.
+    parameters at once on some devices, and with `fused`.
 
     Raises:
         ExportError: the result is not an optimizer, has other parameters, or needs a closure.
@@ -66,10 +66,9 @@ def make_optimizer(
                 f"{name} has parameters that were not passed to optimizer, such as the module's"
                 " own; make groups of the passed parameters, for example by p.ndim"
             )
-        if "capturable" in group:
-            group["capturable"] = True
-        if "foreach" in group and group["foreach"] is None:
-            group["foreach"] = False
+        # A fused update is a kernel of a device.
+        settings = {"capturable": True, "foreach": bool(group.get("foreach")), "fused": False}
+        group.update({name: value for name, value in settings.items() if name in group})
     return optimizer
 
 

@@ -170,9 +170,10 @@ def test_weights(step: Step, model: Classifier, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["NAdam", "SGD", "Adamax", "Rprop"])
+@pytest.mark.parametrize("name", ["NAdam", "SGD", "Adamax", "Rprop", "AdamW"])
 def test_optimizers_start_as_in_pytorch(model: Classifier, name: str) -> None:
-    options = {"momentum": 0.9} if name == "SGD" else {}
+    by_name: dict[str, dict[str, Any]] = {"SGD": {"momentum": 0.9}, "AdamW": {"fused": True}}
+    options = by_name.get(name, {})
     optimizer: Optimizer = partial(getattr(torch.optim, name), lr=1e-2, **options)
     step = composites.export(model, (X, LABELS), optimizer=optimizer).compile()
     updating, state = optimizer(model.parameters()), None
