@@ -45,6 +45,20 @@ def test_the_gradient_of_dropout_has_its_mask(ops: Any) -> None:
     assert float(outputs["loss"]) == pytest.approx((kept > 0).sum() * 4)
 
 
+def noisy(x: torch.Tensor) -> torch.Tensor:
+    torch.rand_like(x)
+    return x * 2 + torch.randn_like(x)
+
+
+def test_a_gradient_that_reads_no_random_number() -> None:
+    mine = composites.composite("acme.noisy")(noisy)
+    losses = (
+        lambda x, draw=draw: torch.dropout(draw(x), 0.5, True).sum() for draw in (mine, noisy)
+    )
+    ours, stock = (drawn(loss, 3, train=True, ops=[]) for loss in losses)
+    assert all(np.array_equal(ours[name], stock[name]) for name in stock)
+
+
 def test_the_states_of_other_generators_are_kept_outside_of_exports() -> None:
     composites.export(torch.nn.Dropout(), (torch.ones(4),))
     before = torch.get_rng_state()

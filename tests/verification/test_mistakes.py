@@ -89,6 +89,21 @@ def first_only(grad_output: Tensor, tensors: list[Tensor], dim: int) -> list[Ten
     parts = torch.split(grad_output, [t.shape[dim] for t in tensors], dim)
     return [part * (n == 0) for n, part in enumerate(parts)]
 
+def mixed(x: Tensor, y: Tensor, k: int = 2, mode: str = "a") -> Tensor:
+    return torch.tanh(x * k) + y
+
+def of_two(x, y, k=2, mode="a"):
+    return torch.tanh(x * 2) + y
+
+def of_equal_shapes(x, y, k=2, mode="a"):
+    return torch.tanh(x * k) + y + (x.shape != y.shape)
+
+def of_some(x, y, k=2, mode="a"):
+    return torch.tanh(x * k) + y if x.numel() else x.sum()
+
+def in_training(x, y, k=2, mode="a"):
+    return torch.tanh(x * k) + y + (not x.requires_grad)
+
 count = 0
 
 def changing(composite, input, dim, dtype=None):
@@ -261,6 +276,14 @@ def test_adapters(run: Verify) -> None:
     for adapter, check in ADAPTERS.items():
         messages = failures(run(entry(f"{SOFTMAX}, adapt: 'planted:{adapter}'")))
         assert check in messages, (adapter, messages)
+
+
+@pytest.mark.parametrize("name", ["mixed", "of_two", "of_equal_shapes", "of_some", "in_training"])
+def test_generated_samples(run: Verify, name: str) -> None:
+    keys = "function: planted:mixed, operands: [x, y], attributes: [k, mode], backward: derive"
+    rows = run(entry(f"{keys}, decomposition: 'planted:{name}'"))
+    assert rows[0].verdict is (Verdict.VERIFIED if name == "mixed" else Verdict.FAILED), rows
+    assert "no sample varies mode," in [finding.message for finding in rows[0].findings][-1]
 
 
 @pytest.mark.slow
