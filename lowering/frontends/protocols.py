@@ -119,7 +119,7 @@ class TracedFunction(Protocol):
 
     @property
     def draws(self) -> int:
-        """The number of times that the function advances the state of the random number generator."""
+        """The number of times that the function advances the random number generator's state."""
 
     @property
     def takes_state(self) -> bool:

@@ -28,7 +28,8 @@ class FxDecomposition:
     """See `lowering.frontends.protocols.TracedFunction`."""
 
     jaxpr: Any
-    """A closed jaxpr without constants, of all present operands and, if it takes the state, of that."""
+    """A closed jaxpr without constants, of all present operands and, if it takes the random number
+    generator's state, of that."""
     draws: int = 0
     takes_state: bool = False
     graph: torch.fx.Graph | None = None
