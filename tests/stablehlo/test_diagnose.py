@@ -247,6 +247,15 @@ def test_a_wrong_kernel_of_large_sizes(tmp_path: Path, monkeypatch: pytest.Monke
     assert {row["tolerance"] for row in json.loads(data.read_text())["composites"]} == {0.1}
 
 
+def test_kernels_inside_of_a_composite_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "inner.yaml"
+    kernels = "kernels: {a.inner@0: {cpu: [{function: 'jax.numpy:cos'}]}}"
+    file.write_text(f"schema: 2\nnamespace: a\ncomposites: {{}}\n{kernels}\n")
+    code, out, err = invoke("diagnose", DATA / "nested_sine.mlir", "--kernels", file)
+    assert (code, "error: a.outer, call 1" in err) == (1, True), err
+    assert "inside: a.inner: jax.numpy:cos" in out
+
+
 def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
