@@ -19,15 +19,7 @@ from .passes.decompositions import decompose
 from .passes.to_custom_call import replace_calls
 from .run import compile_module
 from .single_calls import call_module
-from .symbols import (
-    COMPOSITE,
-    CUSTOM_CALL,
-    callees_first,
-    executions,
-    functions,
-    target,
-    walk_uses,
-)
+from .symbols import COMPOSITE, CUSTOM_CALL, callees_first, executions, functions, target, walk_uses
 
 NOT_LISTED = "no kernel is listed"
 

@@ -29,8 +29,6 @@ from lowering.verification.subjects import Subject
 
 NAMED, DATABASE, GENERATED = "samples", "OpInfo", "generated"
 """The sources of samples."""
-_MORE_GENERATED = 2
-"""The factor for the number of generated samples, which are small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +55,10 @@ def sources(subject: Subject, element_type: str, count: int) -> Iterator[Samples
     if samples:
         yield _choose(DATABASE, samples, count)
     generated = _generated(subject, element_type, dtype)
-    if not isinstance(generated, NoCalls):
-        yield _choose(GENERATED, generated, _MORE_GENERATED * count)
-    else:
-        yield generated
+    none = isinstance(generated, NoCalls)
+    yield (
+        generated if none else _choose(GENERATED, generated, 2 * count)
+    )  # generated ones are small
 
 
 def _choose(source: str, samples: Iterable[Sample], count: int) -> Samples:

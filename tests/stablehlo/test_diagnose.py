@@ -232,6 +232,8 @@ def test_a_wrong_kernel_of_large_sizes(tmp_path: Path, monkeypatch: pytest.Monke
         code, out, err = invoke("compare", worst, *bound, *inputs)
         assert (code, "kernels for @module" in out) == (1, True)
         assert "differs from the decomposition" in err
+    out = invoke("diagnose", DATA / "nested_sine.mlir", *kernels)[1]
+    assert "none: no kernel is listed; inside: a.inner: jax.numpy:cos" in out
     _, out, err = invoke("diagnose", DATA / "loops.mlir", *kernels, *written[:2])
     where = "call 2 of the program, in the first iteration of a loop, which may not run"
     assert f"{where}: its error is 0.085" in err
@@ -245,15 +247,6 @@ def test_a_wrong_kernel_of_large_sizes(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(DATA / "tolerances.yaml"))
     assert invoke("diagnose", DATA / "three_sizes.mlir", *kernels, *written[:2])[0] == 0
     assert {row["tolerance"] for row in json.loads(data.read_text())["composites"]} == {0.1}
-
-
-def test_kernels_inside_of_a_composite_are_named(tmp_path: Path) -> None:
-    file = tmp_path / "inner.yaml"
-    kernels = "kernels: {a.inner@0: {cpu: [{function: 'jax.numpy:cos'}]}}"
-    file.write_text(f"schema: 2\nnamespace: a\ncomposites: {{}}\n{kernels}\n")
-    code, out, err = invoke("diagnose", DATA / "nested_sine.mlir", "--kernels", file)
-    assert (code, "error: a.outer, call 1" in err) == (1, True), err
-    assert "inside: a.inner: jax.numpy:cos" in out
 
 
 def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
