@@ -55,10 +55,10 @@ def sources(subject: Subject, element_type: str, count: int) -> Iterator[Samples
     if samples:
         yield _choose(DATABASE, samples, count)
     generated = _generated(subject, element_type, dtype)
-    none = isinstance(generated, NoCalls)
-    yield (
-        generated if none else _choose(GENERATED, generated, 2 * count)
-    )  # generated ones are small
+    if isinstance(generated, NoCalls):
+        yield generated
+    else:  # they are small
+        yield _choose(GENERATED, generated, 2 * count)
 
 
 def _choose(source: str, samples: Iterable[Sample], count: int) -> Samples:
