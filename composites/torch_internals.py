@@ -58,10 +58,15 @@ DispatchState: TypeAlias = tuple[Any, Any]
 
 
 def schemas_of(name: str) -> Sequence[Any]:
-    """Return the schemas of all overloads of `aten::name`; empty if the operator does not exist."""
+    """Return the schemas of all overloads of `aten::name`; empty if the operator does not exist.
+    Overloads of TorchScript alone, such as `aten::add` of two lists, are left out."""
     if name.startswith("quantized_decomposed::"):  # this module registers these operators
         import_module("torch.ao.quantization.fx._decomposed")
-    return torch._C._jit_get_schemas_for_operator(name)
+    schemas = torch._C._jit_get_schemas_for_operator(name)
+    if not name.startswith("aten::"):
+        return schemas
+    has_kernel = torch._C._dispatch_has_kernel
+    return [s for s in schemas if has_kernel(f"{name}.{s.overload_name}".rstrip("."))]
 
 
 def operator_names() -> list[str]:

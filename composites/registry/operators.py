@@ -125,7 +125,9 @@ def find_operator(text: str) -> Operator:
     name, _, overload = text.partition(".")
     schemas = torch_internals.schemas_of(name)
     if not schemas:
-        raise UnknownOperatorError(f"PyTorch has no operator {name}", name)
+        advice = "; the function of a package's entry point imports the module that registers it"
+        known = f"PyTorch has no operator {name}" + ("" if name.startswith("aten::") else advice)
+        raise UnknownOperatorError(known, name)
     by_overload = {schema.overload_name: schema for schema in schemas}
     if overload not in by_overload:
         names = ", ".join(f"{name}.{key}" if key else name for key in sorted(by_overload))

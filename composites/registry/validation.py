@@ -137,7 +137,7 @@ def _across_entries(document: CheckedDocument) -> Iterator[Problem]:
         backward = backward_of(name, entry, versions)
         message = ""
         if backward is None and entry.backward not in document.names:
-            candidates = [*document.names, *versions]
+            candidates = [*document.names, *versions, DERIVE]
             hint = did_you_mean(entry.backward, candidates) if hints > 0 else ""
             if entry.backward == "none":
                 hint = "; write `backward: null` for an entry without backward"

@@ -227,6 +227,8 @@ def _device(
     placed = _placed(module, kernels, platform)
     uses = {call: placed.use(call, 0) for call in distinct(module)}
     names = {call: use.kernel or f"none: {use.reason}" for call, use in uses.items()}
+    for call, inner in placed.inside.items():
+        names[call] += f"; inside: {', '.join(inner)}" if inner else ""
     return with_kernels(placed, platform), names
 
 

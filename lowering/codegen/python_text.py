@@ -26,7 +26,10 @@ def literal(value: Any) -> str:
     for type_ in (int, float, str):
         if isinstance(value, type_):
             return type_.__repr__(value)
-    raise UnusableFunctionError(f"the default value {value!r} cannot be written as source")
+    raise UnusableFunctionError(
+        f"the default value {value!r} cannot be written as source; a composite can depend on"
+        " None, numbers, strings, dtypes, and lists and tuples of these"
+    )
 
 
 def written_tuple(items: list[str]) -> str:

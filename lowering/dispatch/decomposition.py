@@ -121,7 +121,9 @@ class Insertable:
 
     handle: Any
     draws: int
-    """The number of advances of the random number generator, whose state is the last operand."""
+    """The number of advances of the random number generator."""
+    takes_state: bool
+    """True if the generator's state is the last operand."""
     results: tuple[TensorType, ...]
     attributes: Mapping[str, str | None]
     """MLIR text by name."""
@@ -195,7 +197,8 @@ def lower_composite(
         return statistics.fallback(reason, operands, is_platform_specific=True)
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     statistics.lowered += 1
-    return Insertable(composite.handle, decomposition.draws, composite.results, written)
+    draws, takes_state = decomposition.draws, decomposition.takes_state
+    return Insertable(composite.handle, draws, takes_state, composite.results, written)
 
 
 def require_tensors(results: Sequence[Any]) -> None:

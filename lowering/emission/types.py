@@ -39,6 +39,11 @@ class DecompositionHlo:
     hides_numbers: bool = False
     """True if XLA must not compute with the values of numbers. In stock graphs they are data."""
 
+    @property
+    def takes_state(self) -> bool:
+        """See `lowering.frontends.protocols.TracedFunction`."""
+        return self.seed is not None
+
     def reads(self) -> tuple[bool, ...]:
         """See `lowering.frontends.protocols.TracedFunction`."""
         read = parameters_read(self.module)

@@ -119,8 +119,11 @@ class TracedFunction(Protocol):
 
     @property
     def draws(self) -> int:
-        """The number of times that the function advances the state of the random number generator.
-        If not zero, the state before the call is one more operand."""
+        """The number of times that the function advances the random number generator's state."""
+
+    @property
+    def takes_state(self) -> bool:
+        """True if a result depends on that state, which is then one more operand, the last."""
 
     def reads(self) -> Sequence[bool]:
         """For each present operand, True if a result depends on its value."""

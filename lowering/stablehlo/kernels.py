@@ -19,7 +19,7 @@ from .passes.decompositions import decompose
 from .passes.to_custom_call import replace_calls
 from .run import compile_module
 from .single_calls import call_module
-from .symbols import COMPOSITE, CUSTOM_CALL, executions
+from .symbols import COMPOSITE, CUSTOM_CALL, callees_first, executions, functions, target, walk_uses
 
 NOT_LISTED = "no kernel is listed"
 
@@ -82,6 +82,25 @@ class PlacedKernels:
         for (call, _), count in outer_calls(self.original, self.taken).items():
             counts[call] = counts.get(call, 0) + count
         return {call: self.use(call, count) for call, count in counts.items()}
+
+    @property
+    def inside(self) -> dict[Signature, list[str]]:
+        """The kernels of the calls inside the decomposition of each call that has no kernel."""
+        ir = self.original.ir
+        bodies = functions(ir)
+        by_function: dict[str, dict[str, None]] = {}
+        by_call: dict[Signature, list[str]] = {}
+        for name in callees_first(ir):
+            kernels = by_function[name] = {}
+            for operation in walk_uses(bodies[name]):
+                reached = by_function[target(operation)]
+                if operation.name == COMPOSITE:
+                    call = signature(operation)
+                    taking = self.taken.get(call)
+                    reached = reached if taking is None else {f"{call.name}: {taking.name}": None}
+                    by_call[call] = [] if taking else list(reached)
+                kernels.update(reached)
+        return by_call
 
     def use(self, call: Signature, count: int) -> KernelUse:
         """The kernel use of a call that occurs `count` times in the program."""

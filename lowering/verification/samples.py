@@ -15,6 +15,7 @@ from composites.registry.model import Composite
 from composites.registry.samples import samples_of
 from composites.torch_internals import pytree
 from lowering.sample_calls import (
+    Convert,
     ExampleCall,
     NoCalls,
     Sample,
@@ -54,7 +55,10 @@ def sources(subject: Subject, element_type: str, count: int) -> Iterator[Samples
     if samples:
         yield _choose(DATABASE, samples, count)
     generated = _generated(subject, element_type, dtype)
-    yield generated if isinstance(generated, NoCalls) else _choose(GENERATED, generated, count)
+    if isinstance(generated, NoCalls):
+        yield generated
+    else:  # they are small
+        yield _choose(GENERATED, generated, 2 * count)
 
 
 def _choose(source: str, samples: Iterable[Sample], count: int) -> Samples:
@@ -128,9 +132,10 @@ def _element_type(call: ExampleCall) -> str:
 def _varied(
     call: ExampleCall, entry: Composite, dtype: torch.dtype, subject: Subject
 ) -> Iterator[Sample]:
-    """The call in a dtype, with signed values, and with other values of its plain arguments."""
+    """The call in a dtype, with other numbers, without gradients, and with other values of its
+    plain arguments and other shapes of its tensors, unless the entry states them. Those that
+    PyTorch refuses on the CPU are left out later."""
     differentiable = not subject.is_backward or entry is not subject.entry
-    fixed = {name for name, _ in entry.when.values} | call.specified
 
     def prepared(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
@@ -139,13 +144,20 @@ def _varied(
         return copy.requires_grad_(differentiable)
 
     usual = call.sample()
-    variants = (
+    others = (
         replace(call, values={**call.values, name: variant}).sample()
         for name, value in call.values.items()
-        for variant in (_other_values(value) if name not in fixed else ())
-    )
-    for varied in (usual, Sample(call.function, *usual.converted(_signed)), *variants):
-        yield Sample(call.function, *varied.converted(prepared), reference=subject.original)
+        for variant in _other_values(value, name, entry) if name not in call.specified
+    )  # fmt: skip
+    kinds = (_signed, _large, *(() if call.specified else _RESHAPED))
+    converted = (Sample(call.function, *usual.converted(kind)) for kind in kinds)
+    broadcast = () if call.specified else _broadcast(call)
+    for varied in (usual, *others, *converted, *broadcast):
+        arguments, keywords = varied.converted(prepared)
+        yield Sample(call.function, arguments, keywords, reference=subject.original)
+    if differentiable:
+        arguments, keywords = usual.converted(prepared)
+        yield without_gradients(Sample(call.function, arguments, keywords, "", subject.original))
 
 
 def _signed(tensor: torch.Tensor) -> torch.Tensor:
@@ -157,12 +169,38 @@ def _signed(tensor: torch.Tensor) -> torch.Tensor:
     return spread.reshape(-1)[order].reshape(tensor.shape).to(tensor.dtype)
 
 
-def _other_values(value: Any) -> tuple[Any, ...]:
+def _large(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats from (0, 1] to (-128, 128], whose exponentials are infinite in f32."""
+    return _signed(tensor) * 64 if tensor.is_floating_point() else tensor
+
+
+_RESHAPED: tuple[Convert, ...] = (
+    lambda tensor: tensor[:1],
+    lambda tensor: tensor[:0],
+    lambda tensor: tensor[..., :2],
+    lambda tensor: torch.stack([tensor, _signed(tensor)]),
+)
+"""Tensors of size one, without elements, square if they have two rows, and of a higher rank."""
+
+
+def _broadcast(call: ExampleCall) -> Iterator[Sample]:
+    """The call with one row of each of its tensors, one after the other."""
+    tensors = {n: v for n, v in call.values.items() if isinstance(v, torch.Tensor)}
+    for name, tensor in tensors.items() if len(tensors) > 1 else ():
+        if tensor.dim():
+            yield replace(call, values={**call.values, name: tensor[:1]}).sample()
+
+
+def _other_values(value: Any, name: str, entry: Composite) -> tuple[Any, ...]:
+    """Other values of a plain argument: those that the entry's conditions list, if they do."""
+    allowed = dict(entry.when.values).get(name)
+    if allowed is not None:
+        return tuple(other for other in allowed if other != value)
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, float):
         return (value * 0.5 + 0.25,)
-    return ()
+    return (value + 1, value - 1) if isinstance(value, int) else ()
 
 
 def _text(number: int, sample: Sample) -> str:

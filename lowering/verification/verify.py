@@ -254,6 +254,7 @@ class _Verifier:
         if stock.failure and ours.failure:  # no numbers were compared
             findings.append(_unverified(f"without the entry too, {ours.failure}"))
         findings += self._indistinguishable(ours)
+        findings += self._unvaried(ours)
         return replace(
             bare,
             claimed=calls.pop(_CLAIMED, 0),
@@ -294,6 +295,24 @@ class _Verifier:
                 Check.ATTRIBUTES,
                 f"calls of different meaning have the same text: {written}; make the argument"
                 " in which they differ an attribute, or fix it with `when`",
+            )
+
+    def _unvaried(self, ours: Run) -> Iterator[Finding]:
+        """Attributes with one value in all calls: a decomposition that ignores them would pass."""
+        entry = self.subject.entry
+        fixed = {name for name, values in entry.when.values if len(values) == 1}
+        taken = [a.name for a in entry.attributes if a.argument and a.argument not in fixed]
+        if ours.module is None or not taken:
+            return
+        made = (signature(composite) for composite in find_composites(ours.module.ir))
+        calls = [c.python_attributes() for c in made if c.name == entry.composite_name]
+        same = [name for name in taken if len({repr(call.get(name)) for call in calls}) == 1]
+        if same:
+            yield Finding(
+                Check.ATTRIBUTES,
+                f"no sample varies {', '.join(same)}, so a decomposition that ignores it would"
+                " pass; vary it in `samples`, or fix it with `when`",
+                is_failure=False,
             )
 
 

@@ -1,6 +1,7 @@
 """Random numbers: gradients see those of the forward. tests/export has the numbers."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,18 @@ def test_the_gradient_of_dropout_has_its_mask(ops: Any) -> None:
     kept = np.asarray(outputs["grad:weight"])
     assert set(np.unique(kept)) == {0.0, 8.0}
     assert float(outputs["loss"]) == pytest.approx((kept > 0).sum() * 4)
+
+
+def test_random_numbers_that_nothing_reads() -> None:
+    def noisy(x: torch.Tensor) -> torch.Tensor:
+        torch.rand_like(x)
+        return x * 2 + torch.randn_like(x)
+
+    results = []
+    for call in (composites.composite("acme.noisy")(noisy), noisy):
+        loss = partial(lambda call, x: torch.dropout(call(x), 0.5, True).sum(), call)
+        results.append(drawn(loss, 3, train=True))
+    assert all(np.array_equal(results[0][name], results[1][name]) for name in results[0])
 
 
 def test_the_states_of_other_generators_are_kept_outside_of_exports() -> None:

@@ -41,9 +41,10 @@ def test_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_operator_without_default_overload() -> None:
-    text = "schema: 1\nnamespace: acme\ncomposites: {e: {op: aten::std_mean.nope}}\n"
-    start = "acme.yaml:3: e: operator aten::std_mean has no overload nope (known: "
-    assert problems(text).startswith(start)
+    for op, absent in (("std_mean.nope", "overload nope"), ("add", "default overload")):
+        text = f"schema: 1\nnamespace: acme\ncomposites: {{e: {{op: aten::{op}}}}}\n"
+        start = f"acme.yaml:3: e: operator aten::{op.partition('.')[0]} has no {absent} (known: "
+        assert problems(text).startswith(start)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -232,6 +232,8 @@ def test_a_wrong_kernel_of_large_sizes(tmp_path: Path, monkeypatch: pytest.Monke
         code, out, err = invoke("compare", worst, *bound, *inputs)
         assert (code, "kernels for @module" in out) == (1, True)
         assert "differs from the decomposition" in err
+    out = invoke("diagnose", DATA / "nested_sine.mlir", *kernels)[1]
+    assert "none: no kernel is listed; inside: a.inner: jax.numpy:cos" in out
     _, out, err = invoke("diagnose", DATA / "loops.mlir", *kernels, *written[:2])
     where = "call 2 of the program, in the first iteration of a loop, which may not run"
     assert f"{where}: its error is 0.085" in err

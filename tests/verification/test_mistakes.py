@@ -110,6 +110,13 @@ def scaled_samples(dtype):
         yield (x.requires_grad_(),), {"limit": limit}
 """
 
+GENERATED = {"mixed": "k", "two": "2", "same": "k + (x.shape != y.shape)", "large": "k * (y < 9)"}
+FUNCTIONS += "".join(
+    f"\ndef {name}(x: Tensor, y: Tensor, k: int = 2, mode: str = 'a'):"
+    f" return torch.tanh(x) * ({factor}) + y\n"
+    for name, factor in GENERATED.items()
+)
+
 GELU = "op: aten::gelu, attributes: {approximate: approximate}"
 SOFTMAX = "op: aten::softmax.int, decomposition: 'planted:rows', backward: derive"
 
@@ -261,6 +268,14 @@ def test_adapters(run: Verify) -> None:
     for adapter, check in ADAPTERS.items():
         messages = failures(run(entry(f"{SOFTMAX}, adapt: 'planted:{adapter}'")))
         assert check in messages, (adapter, messages)
+
+
+def test_generated_samples(run: Verify) -> None:
+    keys = "function: planted:mixed, operands: [x, y], attributes: [k, mode], backward: derive"
+    for name in GENERATED:
+        (row,) = run(entry(f"{keys}, decomposition: 'planted:{name}'"))
+        assert row.verdict is (Verdict.VERIFIED if name == "mixed" else Verdict.FAILED), row
+        assert row.findings[-1].message.startswith("no sample varies mode, so")
 
 
 @pytest.mark.slow

@@ -54,8 +54,9 @@ class Computation:
     kept: tuple[int, ...]
     """The positions of the tensors that autograd saves."""
     draws: int
-    """The number of times that the forward advances the random number generator. If not zero, the
-    last operand is the generator's state."""
+    """The number of times that the forward advances the random number generator."""
+    takes_state: bool
+    """True if the generator's state is the last operand."""
     attributes: Mapping[str, str | None]
     """MLIR text by name. The derived backward has the same attributes."""
     alternative: Kernel | None = None
@@ -82,9 +83,8 @@ class Computation:
         self, definition: ActiveEntry, operands: Operands, seed: Seed | None
     ) -> Sequence[torch.Tensor]:
         """Insert the computation for `operands`, and return all its results."""
-        return definition.insert(
-            definition.symbol, operands, seed, self.handle, results=len(self.types)
-        )
+        state, count = seed if self.takes_state else None, len(self.types)
+        return definition.insert(definition.symbol, operands, state, self.handle, results=count)
 
 
 def can_differentiate(
@@ -251,6 +251,7 @@ def _lower_stock(
         taken=taken_by_derived(spec, results),
         kept=_kept(definition, spec, results),
         draws=lowered.draws,
+        takes_state=lowered.takes_state,
         attributes=lowered.attributes,
     )
 

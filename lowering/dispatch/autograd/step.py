@@ -219,8 +219,8 @@ class _Backward(BackwardSpec):
             lowered.count_call()
             return self._stock(None)
         symbol = f"{definition.symbol}_backward"
-        count = len(lowered.results)
-        inserted = definition.insert(symbol, operands, step.seed, lowered.handle, results=count)
+        seed, count = step.seed if lowered.takes_state else None, len(lowered.results)
+        inserted = definition.insert(symbol, operands, seed, lowered.handle, results=count)
         results = iter(inserted)
         return [next(results) if asked else None for asked in self.needed]
 

@@ -28,16 +28,17 @@ class FxDecomposition:
     """See `lowering.frontends.protocols.TracedFunction`."""
 
     jaxpr: Any
-    """A closed jaxpr without constants, of all present operands and, if it draws random numbers, of
-    the generator's state."""
+    """A closed jaxpr without constants, of all present operands and, if it takes the random number
+    generator's state, of that."""
     draws: int = 0
+    takes_state: bool = False
     graph: torch.fx.Graph | None = None
     """The same function in PyTorch's operators; see `lowering.frontends.fx.aten_graph`."""
 
     def reads(self) -> tuple[bool, ...]:
         with enable_x64():
             read = reads(self.jaxpr)
-        return tuple(read[:-1] if self.draws else read)
+        return tuple(read[:-1] if self.takes_state else read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,10 +96,11 @@ class FxTracing:
         present = [t for t in inputs if t is not None]
         traced = [capture.traced(result) for result in results]
         computed, read, _ = array_function(traced, [*present, seed])
-        draws = state.draws if len(present) in read else 0
+        takes_state = len(present) in read
 
         def run(*arrays: Any) -> list[Any]:
             return computed(*(arrays[position] for position in read))
 
-        types = [*map(FxTensors.tensor_type, present), *([SEED_TYPE] if draws else [])]
-        return FxDecomposition(lower_to_jaxpr(run, types), draws, aten_graph(traced, present))
+        types = [*map(FxTensors.tensor_type, present), *([SEED_TYPE] if takes_state else [])]
+        graph = aten_graph(traced, present)
+        return FxDecomposition(lower_to_jaxpr(run, types), state.draws, takes_state, graph)

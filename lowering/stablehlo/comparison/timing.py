@@ -71,7 +71,9 @@ def moved_bytes(types: Iterable[str]) -> int:
     for type_ in types:
         static = static_tensor(type_)
         if static is None:
-            raise RunError(f"{type_}: only calls with static shapes can be compared")
+            raise RunError(
+                f"{type_}: only calls with static shapes can be compared; `refine` the module"
+            )
         size += math.prod(static[0]) * int(static[1].itemsize)
     return size
 

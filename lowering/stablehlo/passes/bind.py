@@ -205,7 +205,7 @@ def _merge(lowered: IrModule, module: IrModule, fresh: Namer, call: Signature) -
 def _shape_dtype_struct(jax: Any, type_: str) -> Any:
     static = static_tensor(type_)
     if static is None:
-        raise BindError(f"{type_}: a JAX function needs static shapes; refine the module first")
+        raise BindError(f"{type_}: a JAX function needs static shapes; choose them with `refine`")
     return jax.ShapeDtypeStruct(*static)
 
 
