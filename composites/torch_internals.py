@@ -1032,8 +1032,7 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
 
     def fake_alone(value: Tensor) -> Any:
         with without_modes(), torch.no_grad():
-            own = value.untyped_storage()
-            empty = torch.empty(own.nbytes(), dtype=torch.uint8, device="meta")
+            empty = torch.empty(value.untyped_storage().nbytes(), dtype=torch.uint8, device="meta")
             storage = storages.setdefault(storage_key(value), empty.untyped_storage())
             described = torch.empty(0, dtype=value.dtype, device="meta")
             size, stride = map(int, value.shape), map(int, value.stride())
@@ -1052,7 +1051,8 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
             shared = bases.setdefault(id(base), made if base is value else fake_alone(base))
             place = made.shape, made.stride(), made.storage_offset()
             with without_modes(), torch.set_grad_enabled(value.requires_grad):
-                made = shared if base is value else shared.as_strided(*place)
+                view = shared if base is value else shared.as_strided(*place)
+                made = view.requires_grad_(value.requires_grad)
         if isinstance(value, torch.nn.Parameter):
             made._is_param = True
         return made

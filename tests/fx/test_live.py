@@ -304,6 +304,9 @@ def test_inputs_that_share_memory() -> None:
         assert base.tolist() == [[6, 6], [6, 6], [3, 3] if first.stop else [6, 6]]
         assert x.grad is not None
         assert x.grad.tolist() == [[0, 0], [6, 6], [3, 3] if first.stop else [6, 6]]
+    rows = [row.requires_grad_() for row in torch.ones(2, 3)]  # views of a tensor without gradients
+    total = compiled(lambda x, y: x * y)(*rows).sum()
+    assert all(gradient.eq(1).all() for gradient in torch.autograd.grad(total, rows))
 
 
 def views_of_results(x: Tensor) -> tuple[Tensor, ...]:
