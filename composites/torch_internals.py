@@ -1031,25 +1031,33 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
     mode = context.fake_mode
     assert mode is not None
     storages: dict[int, torch.UntypedStorage] = {}
+    bases: dict[int, Any] = {}
     inner = (tensor for value in values for _, tensor in inner_tensors("", value))
     sharing = Counter(storage_key(tensor) for tensor in inner if isinstance(tensor, Tensor))
 
-    def fake(name: str, value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
+    def fake_alone(value: Tensor) -> Any:
         with without_modes(), torch.no_grad():
-            own = value.untyped_storage()
-            empty = torch.empty(own.nbytes(), dtype=torch.uint8, device="meta")
+            empty = torch.empty(value.untyped_storage().nbytes(), dtype=torch.uint8, device="meta")
             storage = storages.setdefault(storage_key(value), empty.untyped_storage())
             described = torch.empty(0, dtype=value.dtype, device="meta")
             size, stride = map(int, value.shape), map(int, value.stride())
             described.set_(storage, int(value.storage_offset()), tuple(size), tuple(stride))
             made: Any = FakeTensor(mode, described, device)
             made.requires_grad_(value.requires_grad)
-        # AOTAutograd hides writes to leaves from autograd. Shared memory needs one common base.
-        if not value.is_leaf and sharing[storage_key(value)] == 1:
-            with without_modes(), torch.set_grad_enabled(True):
-                made = made.view_as(made)
+        with without_modes(), torch.enable_grad():  # AOTAutograd hides writes to leaves
+            return made if value.is_leaf else made.detach().copy_(made)
+
+    def fake(name: str, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        made, base = fake_alone(value), base_of(value)
+        if sharing[storage_key(value)] > 1 and base.dtype == value.dtype:
+            # A graph that writes to one of several views takes their base.
+            shared = bases.setdefault(id(base), made if base is value else fake_alone(base))
+            place = made.shape, made.stride(), made.storage_offset()
+            with without_modes(), torch.set_grad_enabled(value.requires_grad):
+                view = shared if base is value else shared.as_strided(*place)
+                made = view.requires_grad_(value.requires_grad)
         if isinstance(value, torch.nn.Parameter):
             made._is_param = True
         return made

@@ -297,6 +297,16 @@ def test_inputs_that_share_memory() -> None:
         x = torch.arange(6.0).reshape(2, 3)
         assert run(x, x.view(-1)).tolist() == [1, 3, 5, 7, 9, 11]
         assert x.tolist() == [[0, 2, 4], [6, 8, 10]]
+    for first in (slice(None), slice(2)):  # also the base itself, which is not a leaf
+        x = torch.ones(3, 2, requires_grad=True)
+        base = x * 3
+        assert run(base[first] if first.stop else base, base[1:]).sum().backward() is None
+        assert base.tolist() == [[6, 6], [6, 6], [3, 3] if first.stop else [6, 6]]
+        assert x.grad is not None
+        assert x.grad.tolist() == [[0, 0], [6, 6], [3, 3] if first.stop else [6, 6]]
+    rows = [row.requires_grad_() for row in torch.ones(2, 3)]  # views of a tensor without gradients
+    total = compiled(lambda x, y: x * y)(*rows).sum()
+    assert all(gradient.eq(1).all() for gradient in torch.autograd.grad(total, rows))
 
 
 def views_of_results(x: Tensor) -> tuple[Tensor, ...]:

@@ -154,7 +154,7 @@ def masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.sign(x > 0) ^ torch.sgn(x > 1),
         lambda x: (x * 9).int() << torch.arange(6, device=x.device),
         lambda x: (x * 900).int() >> torch.arange(6, device=x.device).mul(9),
-        lambda x: torch._int_mm((x.abs() * 30).to(torch.uint8) >> 2, x.mT.to(torch.int8)),
+        lambda x: torch._int_mm((x * 300).to(torch.uint8) >> 2, x.mT.to(torch.int8)),
         lambda x: torch.bitwise_right_shift(torch.bitwise_left_shift(i := x.int(), 3), i.abs()),
         lambda x: x.bfloat16() ** 5 + x.int() ** x.sort(1)[1].sub(3).int(),
         lambda x: torch.view_as_real(x.to(torch.complex64) ** (0.5 + 1j)),

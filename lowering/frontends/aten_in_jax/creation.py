@@ -6,10 +6,7 @@ import jax.numpy as jnp
 
 from lowering.frontends.aten_in_jax.table import rule
 
-
-@rule("aten::full")
-def _full(dtype: Any, /, shape: Any, value: Any, **_: Any) -> Any:
-    return jnp.full(shape, value, dtype)
+rule("aten::full")(lambda dtype, /, shape, value, **_: jnp.full(shape, value, dtype))
 
 
 @rule("aten::zeros", "aten::empty.memory_format", "aten::_efficientzerotensor")
@@ -23,9 +20,7 @@ rule("aten::scalar_tensor", "prims::scalar_tensor")(
 )
 
 
-@rule("aten::arange")
-def _arange(dtype: Any, /, end: Any, **_: Any) -> Any:
-    return jnp.arange(end, dtype=dtype)
+rule("aten::arange")(lambda dtype, /, end, **_: jnp.arange(end, dtype=dtype))
 
 
 @rule("aten::arange.start", "aten::arange.start_step")

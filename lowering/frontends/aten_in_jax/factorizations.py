@@ -94,17 +94,13 @@ def _qr(dtypes: Any, /, x: Any, mode: str = "reduced") -> tuple[Any, Any]:
 
 @linear_algebra_rule("aten::geqrf")
 def _geqrf(dtypes: Any, /, x: Any) -> tuple[Any, Any]:
-    if not x.size:
-        return x, jnp.zeros((*x.shape[:-2], min(x.shape[-2:])), x.dtype)
     raw, scales = jnp.linalg.qr(x, mode="raw")
     return jnp.swapaxes(raw, -1, -2), scales
 
 
-@linear_algebra_rule("aten::linalg_householder_product")
-def _householder_product(dtype: Any, /, reflectors: Any, scales: Any) -> Any:
-    if not reflectors.size:
-        return reflectors
-    return lax.linalg.householder_product(reflectors, scales)
+linear_algebra_rule("aten::linalg_householder_product")(
+    lambda dtype, /, *operands: lax.linalg.householder_product(*operands)
+)
 
 
 @linear_algebra_rule("aten::ormqr")
@@ -113,8 +109,6 @@ def _ormqr(
     transpose: bool = False,
 ) -> Any:  # fmt: skip
     """A product with the whole orthogonal matrix of the reflectors, or its adjoint."""
-    if not other.size:
-        return other
     rows, count = reflectors.shape[-2], scales.shape[-1]
     widths = [(0, 0)] * (reflectors.ndim - 1) + [(0, rows - count)]
     square = jnp.pad(reflectors[..., :count], widths)
@@ -194,8 +188,6 @@ def _solved(factors: Any, pivots: Any, b: Any, transposed: bool) -> Any:
 @linear_algebra_rule("aten::_linalg_eigh")
 def _eigh(dtypes: Any, /, x: Any, UPLO: str = "L", compute_v: bool = True) -> tuple[Any, Any]:
     """Read one triangle of the operand. Eigenvalues ascend."""
-    if not x.size:
-        return jnp.zeros(x.shape[:-1], dtypes[0]), x if compute_v else jnp.zeros(0, x.dtype)
     vectors, values = lax.linalg.eigh(x, lower=UPLO.upper() == "L", symmetrize_input=False)
     return values, vectors if compute_v else jnp.zeros(0, x.dtype)
 
@@ -220,6 +212,4 @@ def _svd(
     return tuple(lax.linalg.svd(x, full_matrices=full_matrices))
 
 
-@linear_algebra_rule("aten::linalg_matrix_exp")
-def _matrix_exp(dtype: Any, /, x: Any) -> Any:
-    return jax.scipy.linalg.expm(x) if x.size else x
+linear_algebra_rule("aten::linalg_matrix_exp")(lambda dtype, /, x: jax.scipy.linalg.expm(x))

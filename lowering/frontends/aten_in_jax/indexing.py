@@ -16,8 +16,6 @@ from lowering.frontends.aten_in_jax.table import NoRuleError, rule
 
 @rule("aten::gather")
 def _gather(dtype: Any, /, x: Any, dim: int, index: Any, **_: Any) -> Any:
-    if not index.size:  # it can have another rank
-        return jnp.zeros(index.shape, dtype)
     part = tuple(
         slice(None) if n == dim % x.ndim else slice(0, size) for n, size in enumerate(index.shape)
     )
@@ -294,8 +292,8 @@ def _repeat_interleave(dtype: Any, /, repeats: Any, *, output_size: int) -> Any:
 
 @rule("aten::nonzero_static")
 def _nonzero_static(dtype: Any, /, x: Any, *, size: int, fill_value: int = -1) -> Any:
-    if not x.ndim:
-        return jnp.zeros((size, 0), dtype)
+    if not x.size:  # JAX would ignore `fill_value`
+        return jnp.full((size, x.ndim), fill_value)
     return jnp.stack(jnp.nonzero(x, size=size, fill_value=fill_value), -1)
 
 

@@ -139,8 +139,6 @@ def _running(function: Any, dtypes: Any, /, x: Any, dim: int) -> tuple[Any, Any]
 
 rule("aten::cummax")(partial(_running, lax.cummax))
 rule("aten::cummin")(partial(_running, lax.cummin))
-
-
 rule("aten::logcumsumexp")(lambda dtype, x, dim: lax.cumlogsumexp(x, axis=dim % x.ndim))
 
 
@@ -148,8 +146,6 @@ rule("aten::logcumsumexp")(lambda dtype, x, dim: lax.cumlogsumexp(x, axis=dim % 
 def _sorted(
     dtypes: Any, /, x: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None
 ) -> Any:
-    if not x.ndim:
-        return x, jnp.zeros((), dtypes[1])
     axis = dim % x.ndim
     numbers = lax.broadcasted_iota(jnp.int32, x.shape, axis)
     keys = _keys(x, descending=descending)
@@ -179,13 +175,11 @@ def _with_one_nan(x: Any) -> Any:
 def _topk(
     dtypes: Any, /, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
-    axis = dim % max(x.ndim, 1)
-    is_real = x.ndim and x.dtype != jnp.bool_ and not jnp.issubdtype(x.dtype, jnp.unsignedinteger)
+    axis = dim % x.ndim
+    is_real = x.dtype != jnp.bool_ and not jnp.issubdtype(x.dtype, jnp.unsignedinteger)
     if is_real and not any(map(is_symbolic_dim, x.shape)):  # compilers have operators for `top_k`
         return _greatest(dtypes, x, k, axis) if largest else _least(dtypes, x, k, axis)
     values, order = _sorted(dtypes, x, dim, largest)
-    if not x.ndim:
-        return values, order
     return lax.slice_in_dim(values, 0, k, axis=axis), lax.slice_in_dim(order, 0, k, axis=axis)
 
 

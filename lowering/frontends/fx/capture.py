@@ -578,8 +578,11 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
         raise NoKernelError(
             f"{func.name()} has no rule in JAX, and PyTorch has no decomposition of it"
         )
-    with with_value(_UNDERWAY, _UNDERWAY.get() | {func}):
-        return from_top(function, arguments, keywords)
+    try:
+        with with_value(_UNDERWAY, _UNDERWAY.get() | {func}):
+            return from_top(function, arguments, keywords)
+    except ZeroDivisionError as error:
+        raise NoKernelError(f"{func.name()} has a size of 0, by which PyTorch divides") from error
 
 
 def _makes_of_numbers(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
