@@ -334,9 +334,22 @@ def test_strides_of_sizes_of_one(x: Tensor) -> None:
     assert gradient.shape == x.shape
 
 
+class WithoutRule(torch.autograd.Function):
+    """An operator whose gradient JAX does not have."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        return torch.special.bessel_y0(gradient)
+
+
 def test_a_backward_without_a_rule() -> None:
     def call(x: Tensor) -> Tensor:
-        return torch.special.polygamma(1, x).sum()
+        result: Tensor = WithoutRule.apply(x).sum()
+        return result
 
     x = torch.ones(3, 4, requires_grad=True)
     with pytest.warns(composites.errors.CompositesWarning, match="runs in eager PyTorch"):

@@ -332,7 +332,7 @@ OTHERS = {
     )
 }  # fmt: skip
 """Functions that end in several operators."""
-REFUSED = {"aten::polygamma", "aten::repeat_interleave", "aten::to"}
+REFUSED = {"aten::repeat_interleave", "aten::to"}
 """Operators with samples that have no form in JAX, or leave the device; see test_operators.py."""
 ROUGH = {"aten::erfinv": 3}
 """The factor by which results may have more roundings."""

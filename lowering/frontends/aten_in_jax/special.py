@@ -1,5 +1,6 @@
 """Rules of special functions that PyTorch decomposes no further."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from jax import lax
 
 from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
-from lowering.frontends.aten_in_jax.table import NoRuleError, rule, rule_without_dtype
+from lowering.frontends.aten_in_jax.table import rule, rule_without_dtype
 
 _IN_F32: dict[str, Callable[..., Any]] = {
     "aten::i0": jsp.i0, "aten::special_i0e": jsp.i0e, "aten::special_i1": jsp.i1,
@@ -18,8 +19,7 @@ _IN_F32: dict[str, Callable[..., Any]] = {
     "aten::special_log_ndtr": jsp.log_ndtr, "prims::bessel_i0": jsp.i0,
     "prims::bessel_i0e": jsp.i0e, "prims::bessel_i1": jsp.i1, "prims::bessel_i1e": jsp.i1e,
     "prims::ndtri": jsp.ndtri, "aten::igamma": lax.igamma, "aten::igammac": lax.igammac,
-    "aten::special_zeta": jsp.zeta, "prims::zeta": jsp.zeta, "aten::gcd": jnp.gcd,
-    "aten::lcm": jnp.lcm,
+    "aten::gcd": jnp.gcd, "aten::lcm": jnp.lcm,
 }  # fmt: skip
 
 
@@ -36,6 +36,24 @@ def _in_f32(function: Callable[..., Any]) -> Callable[..., Any]:
 for _name, _function in _IN_F32.items():
     rule(_name)(_in_f32(_function))
 rule_without_dtype(jnp.nextafter, "aten::nextafter")
+
+
+def _zeta(power: Any, x: Any) -> Any:
+    """The sum of `(x + k) ** -power` over `k >= 0`. JAX's is wrong for `x` below -8, and at -1."""
+
+    def has_terms(state: tuple[Any, Any]) -> Any:
+        return jnp.any((state[0] < 1) & (state[0] != jnp.floor(state[0])))
+
+    def add_term(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        y, total = state
+        return jnp.where(y < 1, y + 1, y), jnp.where(y < 1, total + y**-power, total)
+
+    is_pole = (x <= 0) & (x == jnp.floor(x)) & (power >= 1)
+    y, total = lax.while_loop(has_terms, add_term, (x, jnp.zeros_like(x)))
+    return jnp.where(is_pole, jnp.inf, total + jsp.zeta(power, y))
+
+
+rule("aten::special_zeta", "prims::zeta")(_in_f32(_zeta))
 
 
 _ERFCX = (
@@ -63,10 +81,9 @@ def _erfcx(dtype: Any, /, x: Any) -> Any:
 
 @rule("aten::polygamma")
 def _polygamma(dtype: Any, /, order: int, x: Any) -> Any:
-    wide = jnp.promote_types(dtype, jnp.float32)
-    x = as_type(x, wide)
-    if order > 1:  # JAX's sum is wrong below 0
-        raise NoRuleError("aten::polygamma has a rule in JAX only for the orders 0 and 1")
+    x = as_type(x, jnp.promote_types(dtype, jnp.float32))
+    if order > 1:
+        return (-1) ** (order + 1) * math.factorial(order) * _zeta(jnp.full_like(x, order + 1), x)
     return _trigamma(x) if order else lax.digamma(x)
 
 
