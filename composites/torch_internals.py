@@ -1044,7 +1044,7 @@ def fakes(values: Sequence[Any], device: torch.device) -> list[Any]:
             described.set_(storage, int(value.storage_offset()), tuple(size), tuple(stride))
             made: Any = FakeTensor(mode, described, device)
             made.requires_grad_(value.requires_grad)
-        with without_modes(), torch.enable_grad():  # AOTAutograd hides writes to leaves
+        with without_modes(), torch.set_grad_enabled(True):  # AOTAutograd hides writes to leaves
             return made if value.is_leaf else made.detach().copy_(made)
 
     def fake(name: str, value: Any) -> Any:
