@@ -51,7 +51,7 @@ def _replaced(attributes: Mapping[Any, Any], module: torch.nn.Module) -> dict[An
     replaced = {}
     for name, value in attributes.items():
         part = parts.get(str(name), value)
-        is_module = isinstance(part, torch.nn.Module)
+        is_module = isinstance(part, torch.nn.Module) and part is not value
         replaced[name] = _replaced(value, part) if is_module else part
     return replaced
 

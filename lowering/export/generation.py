@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from composites.errors import ProgramError
+from composites.errors import ExportError, ProgramError
 from lowering.export.arrays import array
 from lowering.export.folders import folder_path, read_file, write_folder
 from lowering.export.program import GENERATION, Program
@@ -149,9 +149,17 @@ def with_inputs_of(other: Program, program: Program) -> Program:
     results of these names are the next values of these inputs.
 
     The first version of Mamba, for example, does not read its state when it takes a prompt.
+
+    Raises:
+        ExportError: the programs are for a mesh.
     """
     own = {value.name for value in program.inputs}
     added = [value for value in other.inputs if value.name not in own]
+    if added and other.mesh is not None:
+        raise ExportError(
+            f"the program for a prompt does not read {added[0].name}; decode=True exports such a"
+            " model without a mesh"
+        )
     types = {value.name: value.type for value in added}
     outputs = [
         replace(value, updates=value.name) if types.get(value.name) == value.type else value

@@ -59,7 +59,7 @@ def generation_call(
             + (f", and at most the model's max_position_embeddings, {most}" if most else "")
             + f"; it is {max_length!r}"
         )
-    if "local" in getattr(config, "attention_layers", ()):
+    if "local" in (getattr(config, "attention_layers", None) or ()):
         raise ExportError(
             f"{type(model).__name__} has layers of local attention, whose window decode=True cannot"
             " export: they count it from the end of a static cache"

@@ -40,7 +40,8 @@ class Samples:
 
 
 def sources(subject: Subject, element_type: str, count: int) -> Iterator[Samples | NoCalls]:
-    """Samples from each source that has samples, the best source first; at most `count` per source.
+    """Samples from each source that has samples, the best source first; at most `count` per source,
+    or twice as many generated ones, which are small.
 
     Raises:
         UnusableFunctionError: the function that yields samples cannot be used.
@@ -57,7 +58,7 @@ def sources(subject: Subject, element_type: str, count: int) -> Iterator[Samples
     generated = _generated(subject, element_type, dtype)
     if isinstance(generated, NoCalls):
         yield generated
-    else:  # they are small
+    else:
         yield _choose(GENERATED, generated, 2 * count)
 
 
@@ -132,8 +133,8 @@ def _element_type(call: ExampleCall) -> str:
 def _varied(
     call: ExampleCall, entry: Composite, dtype: torch.dtype, subject: Subject
 ) -> Iterator[Sample]:
-    """The call in a dtype, with other numbers, without gradients, and with other values of its
-    plain arguments and other shapes of its tensors, unless the entry states them. Those that
+    """Yield the call in a dtype, with other numbers, without gradients, and with other values of
+    its plain arguments and other shapes of its tensors, unless the entry states them. Those that
     PyTorch refuses on the CPU are left out later."""
     differentiable = not subject.is_backward or entry is not subject.entry
 

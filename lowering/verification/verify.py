@@ -298,11 +298,11 @@ class _Verifier:
             )
 
     def _unvaried(self, ours: Run) -> Iterator[Finding]:
-        """Attributes with one value in all calls: a decomposition that ignores them would pass."""
+        """Yield a note of attributes with one value in all calls."""
         entry = self.subject.entry
         fixed = {name for name, values in entry.when.values if len(values) == 1}
         taken = [a.name for a in entry.attributes if a.argument and a.argument not in fixed]
-        if ours.module is None or not taken:
+        if ours.module is None or not taken or self.subject.alternative is not None:
             return
         made = (signature(composite) for composite in find_composites(ours.module.ir))
         calls = [c.python_attributes() for c in made if c.name == entry.composite_name]
@@ -310,8 +310,8 @@ class _Verifier:
         if same:
             yield Finding(
                 Check.ATTRIBUTES,
-                f"no sample varies {', '.join(same)}, so a decomposition that ignores it would"
-                " pass; vary it in `samples`, or fix it with `when`",
+                f"no sample varies {', '.join(same)}, so a decomposition that ignores one of"
+                " them would pass; vary them in `samples`, or fix them with `when`",
                 is_failure=False,
             )
 

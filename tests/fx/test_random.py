@@ -55,7 +55,7 @@ def test_random_numbers_that_nothing_reads() -> None:
     for call in (composites.composite("acme.noisy")(noisy), noisy):
         loss = partial(lambda call, x: torch.dropout(call(x), 0.5, True).sum(), call)
         results.append(drawn(loss, 3, train=True))
-    assert all(np.array_equal(results[0][name], results[1][name]) for name in results[0])
+    np.testing.assert_equal(*results)  # keys too
 
 
 def test_the_states_of_other_generators_are_kept_outside_of_exports() -> None:

@@ -201,7 +201,7 @@ rule("aten::clamp_max", "aten::clamp_max.Tensor")(
 def _to_copy(dtype: Any, /, x: Any, *further: Any, **_: Any) -> Any:
     """The operand in another type. XLA has NaN for numbers beyond f8E4M3FN, as PyTorch before
     2.12; later ones have the greatest number. XLA has the nearest unsigned number for numbers
-    outside of the type; PyTorch has the last bits of the number."""
+    outside of the type; PyTorch has the last bits, as this rule for numbers within i32."""
     if dtype in (jnp.uint8, jnp.uint16) and jnp.issubdtype(x.dtype, jnp.floating):
         x = x.astype(jnp.int32)
     if dtype == jnp.float8_e4m3fn and torch.__version__ >= "2.12":  # compares as versions

@@ -1,6 +1,5 @@
 """Rules of special functions that PyTorch decomposes no further."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -83,7 +82,8 @@ def _erfcx(dtype: Any, /, x: Any) -> Any:
 def _polygamma(dtype: Any, /, order: int, x: Any) -> Any:
     x = as_type(x, jnp.promote_types(dtype, jnp.float32))
     if order > 1:
-        return (-1) ** (order + 1) * math.factorial(order) * _zeta(jnp.full_like(x, order + 1), x)
+        factorial = jnp.exp(lax.lgamma(jnp.asarray(order + 1, x.dtype)))  # as in PyTorch
+        return (-1) ** (order + 1) * factorial * _zeta(jnp.full_like(x, order + 1), x)
     return _trigamma(x) if order else lax.digamma(x)
 
 

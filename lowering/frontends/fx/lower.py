@@ -163,9 +163,10 @@ def _run_rule(target: Any, described: Any, arguments: Any, keywords: dict[str, A
 
 
 def _are_empty(described: Any) -> bool:
-    """Return whether results have no elements, so that rules need not treat them."""
+    """Return whether all results are tensors without elements, which rules do not treat."""
     tensors = [x for x in pytree.tree_leaves(described) if isinstance(x, torch.Tensor)]
-    return all(all(isinstance(n, int) for n in x.shape) and 0 in x.shape for x in tensors)
+    empty = [all(isinstance(n, int) for n in x.shape) and 0 in x.shape for x in tensors]
+    return bool(empty) and all(empty)
 
 
 _DIMS = frozenset(["dim", "dims", "dim0", "dim1", "dimension"])

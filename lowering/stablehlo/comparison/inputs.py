@@ -84,7 +84,10 @@ def _arrays(
 def _array(random: Any, type_: str, limit: tuple[int, int], positive: bool) -> Any:
     static = static_tensor(type_)
     if static is None:
-        raise RunError(f"{type_}: only static shapes can be compared; choose them with `refine`")
+        raise RunError(
+            f"{type_}: only static shapes can be compared; choose them"
+            " with `lowering.stablehlo.refine`"
+        )
     shape, dtype = static
     if dtype == np.bool_:
         values = np.asarray(random.random(shape) < 0.75)

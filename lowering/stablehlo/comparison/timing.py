@@ -72,7 +72,8 @@ def moved_bytes(types: Iterable[str]) -> int:
         static = static_tensor(type_)
         if static is None:
             raise RunError(
-                f"{type_}: only calls with static shapes can be compared; `refine` the module"
+                f"{type_}: only calls with static shapes can be compared; choose them"
+                " with `lowering.stablehlo.refine`"
             )
         size += math.prod(static[0]) * int(static[1].itemsize)
     return size

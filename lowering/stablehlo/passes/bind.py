@@ -205,7 +205,10 @@ def _merge(lowered: IrModule, module: IrModule, fresh: Namer, call: Signature) -
 def _shape_dtype_struct(jax: Any, type_: str) -> Any:
     static = static_tensor(type_)
     if static is None:
-        raise BindError(f"{type_}: a JAX function needs static shapes; choose them with `refine`")
+        raise BindError(
+            f"{type_}: a JAX function needs static shapes; choose them"
+            " with `lowering.stablehlo.refine`"
+        )
     return jax.ShapeDtypeStruct(*static)
 
 

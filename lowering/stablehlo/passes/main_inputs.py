@@ -101,11 +101,13 @@ def add_inputs(module: IrModule, types: Sequence[str]) -> None:
     Args:
         types: the types of the new arguments, such as `tensor<2x4xf32>`.
     """
-    main, arguments, _ = _main(module)
+    main, *_ = _main(module)
+    block = body(main)
+    assert block is not None
     with building(main.context):
         unknown, none = ir().Location.unknown(), ir().DictAttr.get({})
         for type_ in types:
-            arguments[0].owner.add_argument(ir().Type.parse(type_), unknown)
+            block.add_argument(ir().Type.parse(type_), unknown)
         if "arg_attrs" in main.attributes:
             attributes = [*main.attributes["arg_attrs"], *(none for _ in types)]
             main.attributes["arg_attrs"] = ir().ArrayAttr.get(attributes)
