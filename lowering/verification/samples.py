@@ -152,7 +152,8 @@ def _varied(
     )  # fmt: skip
     kinds = (_signed, _large, *(() if call.specified else _RESHAPED))
     converted = (Sample(call.function, *usual.converted(kind)) for kind in kinds)
-    broadcast = () if call.specified else _broadcast(call)
+    # Gradients have the shapes of results, also for torch_xla's operators.
+    broadcast = _broadcast(call) if differentiable and not call.specified else ()
     for varied in (usual, *others, *converted, *broadcast):
         arguments, keywords = varied.converted(prepared)
         yield Sample(call.function, arguments, keywords, reference=subject.original)
