@@ -173,8 +173,11 @@ def _loss(result: Any, owner: str) -> torch.Tensor:
     if loss is None:
         loss = result[0] if isinstance(result, tuple | list) and result else result
     if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
-        is_tensor = isinstance(loss, torch.Tensor)
-        returned = f"a tensor of shape {tuple(loss.shape)}" if is_tensor else type(result).__name__
+        returned = (
+            f"a tensor of shape {tuple(loss.shape)}"
+            if isinstance(loss, torch.Tensor)
+            else (f"{type(result).__name__}")
+        )
         raise ExportError(
             f"with train=True, {owner} must return a scalar loss: a tensor, an object with .loss,"
             f" or a tuple that starts with it; it returned {returned}"
@@ -458,5 +461,10 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[Traced]:
 
 def _written(path: Sequence[Any]) -> str:
     """A path in nested arguments as text: `0`, `x.1`, `config.mask`."""
-    names = ("key", "idx", "name")  # of the attributes of PyTorch's three classes of keys
-    return ".".join(str(next(getattr(k, n) for n in names if hasattr(k, n))) for k in path)
+    parts: list[str] = []
+    for key in path:
+        for attribute in ("key", "idx", "name"):
+            if hasattr(key, attribute):
+                parts.append(str(getattr(key, attribute)))
+                break
+    return ".".join(parts)
