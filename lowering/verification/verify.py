@@ -23,7 +23,7 @@ from lowering.verification import runs
 from lowering.verification.judgement import Outcomes, greatest, judge
 from lowering.verification.results import Check, Finding, Row, Unclaimed
 from lowering.verification.runs import Raised, Run, Values
-from lowering.verification.samples import Samples, chosen, sources, without_gradients
+from lowering.verification.samples import DATABASE, Samples, chosen, sources, without_gradients
 from lowering.verification.subjects import Subject
 from lowering.verification.tolerances import accepted_error
 
@@ -254,7 +254,8 @@ class _Verifier:
         if stock.failure and ours.failure:  # no numbers were compared
             findings.append(_unverified(f"without the entry too, {ours.failure}"))
         findings += self._indistinguishable(ours)
-        findings += self._unvaried(ours)
+        if bare.source != DATABASE:  # few of PyTorch's many samples run
+            findings += self._unvaried(ours)
         return replace(
             bare,
             claimed=calls.pop(_CLAIMED, 0),

@@ -67,9 +67,9 @@ def test_builtin_entries() -> None:
     names = ("hardswish", "hardswish_backward", "huber_loss", "huber_loss_backward")
     assert set(rows) == {(f"ptxla.{name}", dtype) for name in names for dtype in ("f32", "bf16")}
     for row in rows.values():
-        failures = [each for each in row["findings"] if each["is_failure"]]
-        assert (row["verdict"], row["source"], failures) == ("verified", "OpInfo", [])
-        assert row["claimed"] >= row["samples"] == 4
+        assert (row["verdict"], row["source"], row["findings"]) == ("verified", "OpInfo", [])
+        assert row["samples"] == 4
+        assert row["claimed"] >= 4
         assert row["numbers"]["forward"] <= row["tolerance"]
     assert rows["ptxla.hardswish", "f32"]["same_bits"]
 
