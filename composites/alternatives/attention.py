@@ -10,6 +10,10 @@ A `log_sum_exp` of 1,000 has an error of up to 3e-5 in f32, and so do the probab
 as in PyTorch's flash attention. Rows with few keys need more precision: their gradients are
 differences of nearly equal numbers, so both numbers are computed from the same probabilities.
 
+A score has the same bits forward and backward, or a probability of 1 would have the rounding error
+of a large score. So sizes of blocks are multiples of `VECTOR` where the backward reads
+`log_sum_exp`: XLA's products on the CPU add up the last rows of other matrices in another order.
+
 Batch and heads stay separate dimensions: merged, they could not be sharded independently. Heads of
 queries that share a head of keys are another dimension, so keys are never repeated. Scores and sums
 are in f32, even if the operands are bf16.
@@ -32,6 +36,9 @@ T = TypeVar("T")
 
 QUERIES, KEYS = 256, 256
 """The largest sizes of a block, whose scores fit in the cache of a CPU core."""
+
+VECTOR = 16
+"""The number of f32 in the widest vector register of a CPU."""
 
 FEW = 32
 """The largest number of keys of a row that counts as a row with few keys."""
@@ -186,12 +193,13 @@ class _CallSizes:
     @cached_property
     def rows(self) -> int:
         """The number of queries in a block."""
-        return _size(self.length, QUERIES)
+        is_recomputed_alone = self.key_blocks == 1 or self.length == 1
+        return _size(self.length, QUERIES, 1 if is_recomputed_alone else VECTOR)
 
     @cached_property
     def columns(self) -> int:
         """The number of keys in a block."""
-        return _size(self.keys, KEYS)
+        return _size(self.keys, KEYS, 1 if self.keys <= KEYS else VECTOR)
 
     @property
     def query_blocks(self) -> int:
@@ -379,10 +387,10 @@ def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     return len(shape) <= len(whole) and all(size in (1, other) for size, other in pairs)
 
 
-def _size(length: int, largest: int) -> int:
-    """Return the size of nearly equal blocks, at most `largest`."""
+def _size(length: int, largest: int, unit: int) -> int:
+    """Return the size of nearly equal blocks, at most `largest`, a multiple of `unit`."""
     blocks = max(-(-length // largest), 1)
-    return max(-(-length // blocks), 1)
+    return max(-(-length // (blocks * unit)), 1) * unit
 
 
 def _pad(array: Array, axis: int, size: int, padding: float = 0) -> Array:

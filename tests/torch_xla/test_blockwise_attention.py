@@ -103,7 +103,8 @@ def test_rows_of_few_keys() -> None:
         ("blockwise", {"length": 256, "keys": 256}),  # one block has all keys
         ("blockwise", {"length": 512, "keys": 512, "options": CAUSAL}),
         ("causal_rows", {"length": 1024, "keys": 1024, "options": CAUSAL}),
-        ("blockwise", {"length": 300, "keys": 600}),
+        ("blockwise", {"length": 300, "keys": 600}),  # 150 rows, not whole vectors
+        ("blockwise", {"length": 7, "keys": 10000}),
     ],
     ids=str,
 )

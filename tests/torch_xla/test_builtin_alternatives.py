@@ -110,7 +110,7 @@ def test_attention_with_sharded_heads_needs_no_collective(tmp_path: Path) -> Non
     assert not re.search(r" (all-\w+|collective-\w+|reduce-scatter)(-start)?\(", graph)
 
 
-@pytest.mark.parametrize(("call", "size"), [(attention, 600), (loss, 4000)])
+@pytest.mark.parametrize(("call", "size"), [(attention, 768), (loss, 4000)])
 def test_the_text_does_not_grow_with_the_size(call: Callable[..., list[Tensor]], size: int) -> None:
     lines = []
     for factor in (1, 4):
