@@ -1,6 +1,7 @@
 """The contracts of a registry, as far as the file and PyTorch's schemas determine them."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 
 from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import (
@@ -13,7 +14,7 @@ from composites.contracts.model import (
 )
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.registry.kernels import kernel_problems
-from composites.registry.model import Composite, Kernel, Registry
+from composites.registry.model import KERNEL_PLATFORMS, Composite, Kernel, Registry
 from composites.registry.operand_lists import has_segment_sizes, is_list
 from composites.registry.operators import Operator
 from composites.registry.signatures import callee_of, describe_target
@@ -118,7 +119,7 @@ def check_kernels_for_others(
     Raises:
         RegistryError: a kernel does not fit its composite.
     """
-    warnings: list[str] = []
+    warnings = [text for registry in named for text in _misspelled_platforms(registry)]
     problems: list[Problem] = []
     entries = [entry for other in registries for entry in other.composites]
     namespaces = tuple(f"{other.namespace}." for other in registries)
@@ -142,6 +143,16 @@ def check_kernels_for_others(
     if problems:
         raise RegistryError(problems)
     return warnings
+
+
+def _misspelled_platforms(registry: Registry) -> Iterator[str]:
+    """Warn about platforms of kernels with almost the name of one of jax's."""
+    for kernel in registry.platform_kernels:
+        platform = str(kernel.platform)
+        if platform not in KERNEL_PLATFORMS:
+            for name in get_close_matches(platform, KERNEL_PLATFORMS, n=1, cutoff=0.7):
+                message = f"{platform!r} names a PJRT plug-in; did you mean {name!r}?"
+                yield f"{kernel.location}: kernels: {message}"
 
 
 def _contract(entry: Composite, kernel: Kernel) -> Contract:

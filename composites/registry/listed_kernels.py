@@ -10,7 +10,7 @@ from pathlib import Path
 
 from composites.errors import CompositesWarning, RegistryError
 from composites.registry.kernels import kernel_problems, unchecked_registry
-from composites.registry.model import Composite, Kernel, Registry
+from composites.registry.model import KERNEL_PLATFORMS, Composite, Kernel, Registry
 from composites.registry.packages import LeftOut, announced, builtin_registry_path
 from composites.registry.reading import read_document
 from composites.registry.yaml_text import registry_text
@@ -48,6 +48,16 @@ def all_listed() -> tuple[Kernel, ...]:
         RegistryError: with the problems of a file that the user has named.
     """
     return tuple(kernel for registry in _all_registries() for kernel in registry.platform_kernels)
+
+
+def kernel_platforms() -> tuple[str, ...]:
+    """Return the platforms that jax names, and those that a registry lists kernels for.
+
+    Raises:
+        RegistryError: with the problems of a file that the user has named.
+    """
+    listed = (str(kernel.platform) for kernel in all_listed())
+    return tuple(dict.fromkeys((*KERNEL_PLATFORMS, *listed)))
 
 
 def listed_in(path: Path) -> tuple[Kernel, ...]:

@@ -146,7 +146,7 @@ def without_target(word: str) -> str:
 
 
 KERNEL_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
-"""The platforms of kernels, as jax names them."""
+"""The platforms of kernels that jax itself names. Each PJRT plug-in is a platform too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,9 +221,13 @@ def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
     kind, key = detail["type"], path[-1] if path else ""
     if kind == "extra_forbidden":
         model = _model(path)
-        if model is AlternativeDocument and path[-2] in KERNEL_PLATFORMS:
+        if model is AlternativeDocument and (
+            path[-2] in KERNEL_PLATFORMS or key in ("function", "target")
+        ):
             form = f"{path[-2]}: [{{{key}: ...}}]"
             return f"the kernels of a platform are a list; write {form}"
+        if model is KernelDocument and key == "decomposition":
+            return "a decomposition to choose is a mapping, not a list"
         keys = [info.alias or name for name, info in model.model_fields.items()]
         hint = did_you_mean(str(key), keys) if hints else ""
         return f"unknown key {key!r}{hint} (the keys are {', '.join(keys)})"

@@ -24,10 +24,10 @@ from lowering.stablehlo.diagnosis.clock import Clock
 from lowering.stablehlo.diagnosis.devices import BACKENDS, Device, on_platform, with_kernels
 from lowering.stablehlo.diagnosis.diagnose import Diagnoser, ReplayPart
 from lowering.stablehlo.kernels import PlacedKernels, distinct, place_kernels
-from lowering.stablehlo.run import local_devices, main_types
+from lowering.stablehlo.run import import_jax, local_devices, main_types
 
 _PLUGIN = "diagnosed"
-"""The platform name of a PJRT plugin."""
+"""The platform of a PJRT plug-in that the command line does not name."""
 _STEPS = 10
 """The number of steps of a program with an optimizer: errors of a gradient show in later losses."""
 
@@ -38,7 +38,10 @@ def diagnose_program(
     ],
     platform: Annotated[
         str | None,
-        typer.Option(help="A platform of jax, such as cuda. With --kernels, cpu by default."),
+        typer.Option(
+            help="A platform of jax, such as cuda. With --kernels, cpu by default. With --plugin,"
+            " the platform for which registries list the plug-in's kernels."
+        ),
     ] = None,
     plugin: Annotated[
         Path | None, typer.Option(metavar="FILE.so", help="A PJRT plug-in, whose device runs it.")
@@ -198,8 +201,8 @@ def _platform(
     platform: str | None, plugin: Path | None, backend: str | None, kernels: str | None, f64: bool
 ) -> str:
     """The platform of jax that the options name; `cpu` for another compiler on the CPU."""
-    if sum(option is not None for option in (platform, plugin, backend)) > 1:
-        fail_usage("give one of --platform, --plugin and --backend")
+    if backend is not None and (platform is not None or plugin is not None):
+        fail_usage("--backend takes no --platform or --plugin")
     if backend is not None:
         if kernels is not None:
             fail_usage("--backend does not take --kernels, which are for platforms of jax")
@@ -211,7 +214,9 @@ def _platform(
             "nothing to diagnose; name a device (--platform, --plugin, --backend) or --kernels, or"
             " compare the CPU with f64 (--f64)"
         )
-    named = platform or ("cpu" if plugin is None else _register(plugin))
+    named = platform or ("cpu" if plugin is None else _PLUGIN)
+    if plugin is not None:
+        _register(plugin, named)
     local_devices(named)  # raises if the platform has no devices
     return named
 
@@ -245,15 +250,17 @@ def _placed(module: Module, kernels: str, platform: str) -> PlacedKernels:
     return placed
 
 
-def _register(plugin: Path) -> str:
-    """Make jax load a PJRT plugin when it starts. Return the name of its platform."""
+def _register(plugin: Path, platform: str) -> None:
+    """Make jax load a PJRT plug-in as a platform when it starts."""
     if not plugin.is_file():
         fail(f"there is no file {plugin}")
     variable = "PJRT_NAMES_AND_LIBRARY_PATHS"
     previous = os.environ.get(variable)
-    named = f"{_PLUGIN}:{plugin.resolve()}"
+    named = f"{platform}:{plugin.resolve()}"
     os.environ[variable] = f"{previous},{named}" if previous else named
-    return _PLUGIN
+    jax = import_jax()
+    if jax.config.jax_platforms:  # the variable JAX_PLATFORMS
+        jax.config.update("jax_platforms", f"{jax.config.jax_platforms},{platform},cpu")
 
 
 def _save(replays: Mapping[int, ReplayPart], folder: Path) -> None:

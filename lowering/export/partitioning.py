@@ -3,7 +3,7 @@
 XLA's partitioner divides the program, and jax's runtime runs it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -83,11 +83,12 @@ def without_shardings(
 
 
 def platform_name(device: Any) -> str:
-    """The platform of a device, by its name in `jax_function`."""
-    if device.platform != "gpu":
-        return str(device.platform)
-    # jax recognizes AMD's GPUs in the same way.
-    return "rocm" if "rocm" in device.client.platform_version else "cuda"
+    """The platform of a device, by the name under which jax has started its client: `cuda`, where
+    the device says `gpu`. A PJRT plug-in may call itself otherwise, even `cpu`."""
+    from jax.extend.backend import backends
+
+    clients: Mapping[str, Any] = backends()
+    return next(name for name, client in clients.items() if client is device.client)
 
 
 def placed(value: Value, array: Any, sharding: Any) -> Any:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from composites.errors import MissingPackageError, ProgramError, did_you_mean
-from composites.registry.model import KERNEL_PLATFORMS
+from composites.registry.listed_kernels import kernel_platforms
 from lowering.export import manifest
 from lowering.export.arrays import array, check_type, dtype_name, kept_arrays
 from lowering.export.checkpoint import safetensors_file
@@ -205,7 +205,8 @@ class Program:
         JAX functions need not be installed on that machine.
 
         Args:
-            platform: a platform that registries list kernels for: `cpu`, `cuda`, `rocm`, `tpu`.
+            platform: a platform that registries list kernels for: `cpu`, `cuda`, `rocm`, `tpu`, or
+                the name of a PJRT plug-in.
             kernels: see `compile`. The process that compiles the program has to register targets of
                 the typed FFI.
             ignored: attributes that a kernel of `kernels` ignores, by composite.
@@ -216,10 +217,12 @@ class Program:
                 names both.
             UnknownCompositeError: the program has no composite of a name in `kernels`.
         """
-        if platform not in KERNEL_PLATFORMS:
+        platforms = kernel_platforms()
+        if platform not in platforms:
             raise ProgramError(
-                f"the platform must be one of {', '.join(KERNEL_PLATFORMS)}, not {platform!r}"
-                f"{did_you_mean(str(platform).lower(), KERNEL_PLATFORMS)}"
+                f"the platform must be one of {', '.join(platforms)}, not {platform!r}"
+                f"{did_you_mean(str(platform).lower(), platforms)}; these are jax's and those that"
+                " registries list kernels for"
             )
         self._check_static("with_kernels")
         alternatives = not self.keeps_decompositions and self.mesh is None

@@ -247,7 +247,8 @@ def select_devices(options: Options, shardings: InputShardings, device_type: str
     """
     if options.mesh is None:
         device = local_devices(options.platform or device_type)[0]
-        if device.platform == ("gpu" if device_type == "cuda" else device_type):
+        named = platform_name(device)
+        if device_type == ("cuda" if named == "rocm" else named):  # PyTorch's name for both
             return Devices(device)
     try:
         home = local_devices(device_type)[0]
@@ -264,7 +265,7 @@ def _jax_mesh(mesh: Any, platform: str) -> Any:
     from jax.sharding import Mesh
 
     if isinstance(mesh, Mesh):
-        local = local_devices(mesh.devices.flat[0].platform)
+        local = mesh.devices.flat[0].client.local_devices()
         if any(device not in local for device in mesh.devices.flat):
             raise CompositesError(
                 "mesh: a live program runs in one process, and the mesh has devices of others; use"

@@ -164,7 +164,10 @@ def _load(path: Path) -> ctypes.CDLL:
         raise RunError(f"the library {path} cannot be loaded: {error}") from error
 
 
-_LIBRARY = "; first register the library that has this target (register_targets, --library)"
+_LIBRARY = (
+    "; first register the library that has this target (register_targets, --library), or, for a"
+    " plug-in, use the package that registers its targets with jax"
+)
 _HINTS = {
     "!quant.": "; XLA has no quantized types",
     "No registered implementation for": _LIBRARY,  # jaxlib 0.7.1
@@ -300,13 +303,17 @@ def import_jax() -> Any:
 
 
 def _backend(platform: str | None) -> Any:
-    import_jax()
+    jax = import_jax()
     from jax.extend import backend
 
     try:
         return backend.get_backend(platform)
     except RuntimeError as error:
-        raise RunError(f"jax has no platform {platform!r} on this machine: {error}") from error
+        allowed, advice = jax.config.jax_platforms, ""
+        if allowed and platform not in allowed.split(","):
+            advice = f" (JAX_PLATFORMS leaves it out: set JAX_PLATFORMS={allowed},{platform})"
+        message = f"jax has no platform {platform!r} on this machine: {error}{advice}"
+        raise RunError(message) from error
 
 
 def local_devices(platform: str | None = None) -> list[Any]:

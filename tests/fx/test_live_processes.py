@@ -4,6 +4,7 @@ a process for each device, and meshes of one process."""
 import copy
 import pickle
 import socket
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from composites_testing.plugins import cpu_plugin
+from composites_testing.processes import run
 from jax.sharding import Mesh
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -194,7 +197,8 @@ def counted_copies() -> Iterator[list[torch.Size]]:
 
 def keep_on_meshes(_: int) -> None:
     """Train a model on each mesh, kept there and not, and read the kept state."""
-    MESHES["another device"]["mesh"] = Mesh(np.array(jax.devices()[1:2]), ("one",))
+    MESHES["another device"]["mesh"] = Mesh(np.array(jax.devices("cpu")[1:2]), ("one",))
+    MESHES["a plug-in"] = {"mesh": Mesh(np.array(jax.devices("acme")[:1]), ("one",))}
     model, x = Tied(), torch.ones(8, 8)
     for options in MESHES.values():
         expected = trained(model, options, keeps=False)
@@ -224,7 +228,44 @@ def keep_on_meshes(_: int) -> None:
 @pytest.mark.process
 def test_states_stay_on_meshes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+    monkeypatch.setenv("PJRT_NAMES_AND_LIBRARY_PATHS", f"acme:{cpu_plugin()}")
     spawn(keep_on_meshes, nprocs=1)
+
+
+KERNEL = """
+import torch
+import torch.nn.functional as F
+
+def twice_gelu(x, *, approximate):
+    return 2 * x
+
+if __name__ == "__main__":
+    import composites
+
+    x = torch.tensor([0.0, 1.0, 2.0])
+    with composites.enabled("gelu"):
+        for platform in ("cpu", "acme"):
+            torch.compiler.reset()
+            run = torch.compile(F.gelu, backend="composites", options={"platform": platform})
+            print(platform, torch.equal(run(x), 2 * x))
+"""
+
+
+@pytest.mark.process
+def test_kernels_of_a_plugin(tmp_path: Path) -> None:
+    """A kernel that is listed for a plug-in runs on its device alone, though the device says that
+    it is a CPU."""
+    script, registry = tmp_path / "acme_kernels.py", tmp_path / "acme.yaml"
+    script.write_text(KERNEL)
+    listed = "kernels:\n  ptxla.gelu: {acme: [{function: 'acme_kernels:twice_gelu'}]}\n"
+    registry.write_text(f"schema: 2\nnamespace: acme\ncomposites: {{}}\n{listed}")
+    done = run(
+        sys.executable,
+        str(script),
+        PJRT_NAMES_AND_LIBRARY_PATHS=f"acme:{cpu_plugin()}",
+        XLA_COMPOSITE_REGISTRY=str(registry),
+    )
+    assert done.succeeded().stdout.splitlines() == ["cpu False", "acme True"]
 
 
 @pytest.mark.process

@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from composites.registry.contracts import check_kernels_for_others
-from composites.registry.listed_kernels import listed_in
+from composites.registry.listed_kernels import kernel_platforms, listed_in
+from composites.registry.model import KERNEL_PLATFORMS
 from composites.registry.validation import load_registry, parse_registry
 from lowering.cli.app import app
 
@@ -66,3 +68,14 @@ def test_versions_that_another_registry_has_are_sorted() -> None:
     umbra = parse_registry(f"schema: 1\n{lists}", "umbra.yaml")
     (warning,) = check_kernels_for_others([umbra], [has])
     assert warning.endswith("no entry makes version 7 of acme.a (it has 1, 2)")
+
+
+def test_plugins_are_platforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "acme.yaml"
+    kernels = "{chip: [{target: t}], xpu: [{target: t}], cuad: [{target: t}]}"
+    text = f"schema: 2\nnamespace: acme\ncomposites: {{}}\nkernels: {{acme.a: {kernels}}}\n"
+    path.write_text(text)
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+    assert kernel_platforms() == (*KERNEL_PLATFORMS, "chip", "xpu", "cuad")
+    (warning,) = check_kernels_for_others([parse_registry(text, "acme.yaml")], [])
+    assert warning.endswith("'cuad' names a PJRT plug-in; did you mean 'cuda'?")

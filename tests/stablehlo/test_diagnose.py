@@ -1,6 +1,7 @@
 """diagnose: planted faults are found where they are, and each likely mistake is one clear error."""
 
 import json
+import sys
 import time
 import weakref
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from composites_testing.passes import DATA, composite_module, load
+from composites_testing.plugins import cpu_plugin
+from composites_testing.processes import run as run_process
 from composites_testing.stablehlo_commands import invoke, printed
 
 from lowering.export.manifest import Value
@@ -247,6 +250,19 @@ def test_a_wrong_kernel_of_large_sizes(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(DATA / "tolerances.yaml"))
     assert invoke("diagnose", DATA / "three_sizes.mlir", *kernels, *written[:2])[0] == 0
     assert {row["tolerance"] for row in json.loads(data.read_text())["composites"]} == {0.1}
+
+
+@pytest.mark.process
+def test_the_device_of_a_plugin(tmp_path: Path) -> None:
+    """The plug-in's kernels are those of the platform that the command names."""
+    registry = tmp_path / "acme.yaml"
+    kernels = "kernels:\n  acme.twice: {chip: [{function: 'stand_ins:twice_to_sixteen'}]}\n"
+    registry.write_text(f"schema: 2\nnamespace: acme\ncomposites: {{}}\n{kernels}")
+    command = ("-m", "composites", "diagnose", str(DATA / "three_sizes.mlir"), "--plugin")
+    variables = {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(DATA.parent)}
+    for options, wrong in (((), 0), (("--platform", "chip", "--kernels", str(registry)), 2)):
+        done = run_process(sys.executable, *command, str(cpu_plugin()), *options, **variables)
+        assert (done.code, done.stderr.count("error: acme.twice, call ")) == (min(wrong, 1), wrong)
 
 
 def test_bisection_finds_what_makes_the_loss_leave_the_tolerance(
