@@ -146,7 +146,7 @@ def check_kernels_for_others(
 
 
 def _misspelled_platforms(registry: Registry) -> Iterator[str]:
-    """Warn about platforms of kernels with almost the name of one of jax's."""
+    """Yield warnings about platforms of kernels whose names resemble those of jax."""
     for kernel in registry.platform_kernels:
         platform = str(kernel.platform)
         if platform not in KERNEL_PLATFORMS:
