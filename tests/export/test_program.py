@@ -442,9 +442,8 @@ def test_values_that_cannot_be_run_with(small: Any) -> None:
     weights = program.module_weights(module)
     for changed, options, message in RUNS:
         values = {**({} if "missing" in message else weights), "arg:0": X, **changed}
-        with pytest.raises(ProgramError) as raised:
+        with pytest.raises(ProgramError, match=re.escape(message)):
             program.run(values, **options)
-        assert message in str(raised.value)
     refused(
         lambda: program.run(),
         "the program takes 3 inputs, got 0; give one array for each of its inputs, or one mapping"

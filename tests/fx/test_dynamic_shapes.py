@@ -3,6 +3,7 @@
 import copy
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -339,9 +340,8 @@ def test_programs_that_differ() -> None:
     for function, message in REFUSED:
         count = len(inspect.signature(function).parameters) - 1
         shapes = ({0: BATCH}, {0: SEQ})[:count]
-        with pytest.raises(ExportError) as raised:
+        with pytest.raises(ExportError, match=re.escape(message)):
             composites.export(Computed(function), (X, X.clone())[:count], dynamic_shapes=shapes)
-        assert message in str(raised.value)
     with pytest.raises(ExportError, match="the module fails with varying sizes: "):
         composites.export(nn.Linear(4, 4), (X,), dynamic_shapes=({1: BATCH},))
 
@@ -411,9 +411,8 @@ WRONG_SHAPES: tuple[tuple[Any, str], ...] = (
 
 def test_dynamic_shapes_that_do_not_fit() -> None:
     for shapes, problem in WRONG_SHAPES:
-        with pytest.raises(ExportError) as raised:
+        with pytest.raises(ExportError, match=re.escape(problem)):
             composites.export(Mlp(nn.Linear(4, 4)), (X,), dynamic_shapes=shapes)
-        assert problem in str(raised.value)
 
 
 def test_nothing_that_varies() -> None:
@@ -434,18 +433,16 @@ def test_sizes_that_a_program_does_not_have() -> None:
         ({"batch": "4"}, "the size of batch must be an integer, not '4'"),
     ):
         changed: dict[str, Any] = dict(sizes)
-        with pytest.raises(ProgramError) as raised:
+        with pytest.raises(ProgramError, match=re.escape(problem)):
             program.at(**changed)
-        assert problem in str(raised.value)
     values = model.at(3, 0).values(program)
     for x, problem in (
         (torch.ones(3, 9), "kwarg:x has shape (batch, 8), but its value has shape (3, 9)"),
         (torch.ones(8), "kwarg:x has shape (batch, 8), but its value has shape (8,)"),
         (torch.ones(99, 8), "batch is 99, and this program is for 1 to 64"),
     ):
-        with pytest.raises(ProgramError) as raised:
+        with pytest.raises(ProgramError, match=re.escape(problem)):
             program.run(values | {"kwarg:x": x})
-        assert problem in str(raised.value)
     with pytest.raises(ProgramError, match=r"write program\.at\(batch=…\)\.compile\(\)"):
         program.compile()
 

@@ -60,18 +60,6 @@ OPERATORS: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
 }
 
 
-@variants("name", OPERATORS, fast=["layer_norm", "rms_norm"])
-def test_operators_without_gradients(compiled_graphs: list[str], name: str) -> None:
-    function, shapes = OPERATORS[name]
-    inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
-    stock = compiled(function, *inputs, requires_grad=False)
-    compiled_graphs.clear()
-    with composites.enabled(name):
-        ours = compiled(function, *inputs, requires_grad=False)
-    assert [written_composites(graph) for graph in compiled_graphs] == [{f"ptxla.{name}": 1}]
-    assert same_bits(ours["result"], stock["result"])
-
-
 def under_autocast(function: Function) -> Function:
     def run(*inputs: torch.Tensor) -> torch.Tensor:
         with torch.autocast("xla", dtype=torch.bfloat16):
@@ -95,21 +83,6 @@ def test_autocast(compiled_graphs: list[str], name: str, mode: str) -> None:
         ours = compiled(run, *inputs, requires_grad=mode == "enable_grad")
     assert written_composites(compiled_graphs[0]) == {f"ptxla.{name}": 1}
     assert same_bits(ours["result"], stock.cpu())
-
-
-@variants("name", OPERATORS, fast=2)
-def test_operators_whose_backward_is_derived(compiled_graphs: list[str], name: str) -> None:
-    function, shapes = OPERATORS[name]
-    inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
-    stock = compiled(function, *inputs, requires_grad=True)
-    assert not any(written_composites(graph) for graph in compiled_graphs)
-    compiled_graphs.clear()
-    with composites.enabled(name):
-        ours = compiled(function, *inputs, requires_grad=True)
-    names = [written_composites(graph) for graph in compiled_graphs]
-    assert names == [{f"ptxla.{name}": 1}, {f"ptxla.{name}_backward": 1}]
-    assert same_bits(ours["result"], stock["result"])
-    torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
 
 
 def test_only_wanted_gradients_are_computed(compiled_graphs: list[str]) -> None:
@@ -156,31 +129,33 @@ def module(made: nn.Module) -> Function:
 
 MLP = LlamaConfig(hidden_size=6, intermediate_size=10, num_attention_heads=2)
 FUNCTIONS: dict[str, tuple[Callable[[], Function], tuple[tuple[int, ...], ...]]] = {
-    "ptxla.rms_norm": (lambda: module(modeling_llama.LlamaRMSNorm(6)), ((4, 6),)),
+    "ptxla.rms_norm, of Llama": (lambda: module(modeling_llama.LlamaRMSNorm(6)), ((4, 6),)),
     "ptxla.rms_norm, of T5": (lambda: module(T5LayerNorm(6)), ((4, 6),)),
     "ptxla.gelu": (lambda: module(NewGELUActivation()), ((4, 6),)),
     "ptxla.rotary_embedding": (lambda: rotated, ((2, 3, 5, 4), (2, 3, 5, 4), (2, 5, 4))),
     "ptxla.swiglu": (lambda: module(modeling_llama.LlamaMLP(MLP)), ((2, 5, 6),)),
     "acme.cube": (lambda: lambda x: cube(x.exp(), 0.5), ((4, 6),)),
 }
+FAST = ("layer_norm", "rms_norm", "ptxla.rms_norm, of Llama", "ptxla.swiglu", "acme.cube")
 
 
-@variants("requires_grad", [True, False], ids=["forward and backward", "forward"])
-@variants("name", FUNCTIONS, fast=("ptxla.rms_norm", "ptxla.swiglu", "acme.cube"))
-def test_python_functions(compiled_graphs: list[str], name: str, requires_grad: bool) -> None:
-    """Dynamo reads what prepares their operands, and keeps the composite as one node."""
-    make, shapes = FUNCTIONS[name]
+@pytest.mark.parametrize("requires_grad", [True, False], ids=["forward and backward", "forward"])
+@variants("name", [*OPERATORS, *FUNCTIONS], fast=FAST)
+def test_composites_each_way(compiled_graphs: list[str], name: str, requires_grad: bool) -> None:
+    """Dynamo reads what prepares operands of Python functions, and keeps the composite as one
+    node. The backward of most operators is derived."""
+    make, shapes = FUNCTIONS.get(name) or ((lambda: OPERATORS[name][0]), OPERATORS[name][1])
     function = make()
     inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
     stock = compiled(function, *inputs, requires_grad=requires_grad)
-    if name.startswith("ptxla."):
+    if not name.startswith("acme."):
         assert not any(written_composites(graph) for graph in compiled_graphs)
     compiled_graphs.clear()
-    with composites.enabled("all", "-silu"):
+    with composites.enabled(*((name,) if name in OPERATORS else ("all", "-silu"))):
         ours = compiled(function, *inputs, requires_grad=requires_grad)
     assert same_bits(ours["result"], stock["result"])
     torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
-    composite = name.partition(",")[0]
+    composite = f"ptxla.{name}" if name in OPERATORS else name.partition(",")[0]
     expected = [{composite: 1}, {f"{composite}_backward": 1}]
     names = [written_composites(graph) for graph in compiled_graphs]
     assert names == expected[: 1 + requires_grad]
@@ -278,7 +253,7 @@ def test_a_compiled_update() -> None:
     ("make", "rows"),
     [
         (lambda: lambda x: F.rms_norm(x, (6,)), 4),
-        *((FUNCTIONS["ptxla.rms_norm"][0], rows) for rows in (4, 5)),
+        *((FUNCTIONS["ptxla.rms_norm, of Llama"][0], rows) for rows in (4, 5)),
     ],
     fast=2,
 )

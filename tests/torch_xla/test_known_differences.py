@@ -59,14 +59,10 @@ def gradient(function: Function, x: torch.Tensor) -> torch.Tensor:
     return gradient_of(leaf).cpu()
 
 
-def gradient_on_xla(function: Function, x: torch.Tensor) -> torch.Tensor:
-    return gradient(function, x.to("xla"))
-
-
 CASES: dict[str, tuple[Function, Function, torch.Tensor]] = {
     **{name: (partial(on_xla, function), function, x) for name, (function, x) in RESULTS.items()},
     **{
-        name: (partial(gradient_on_xla, function), partial(gradient, function), x)
+        name: (partial(on_xla, partial(gradient, function)), partial(gradient, function), x)
         for name, (function, x) in GRADIENTS.items()
     },
 }
