@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from composites_testing.processes import run_python
 from transformers.models.gemma import modeling_gemma
 from transformers.models.qwen2 import modeling_qwen2
@@ -31,12 +32,16 @@ def test_a_copy_that_someone_else_replaces_is_left_alone(
 
 
 def test_a_name_that_was_imported_before_is_replaced_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module may hold a function of another one, which is replaced there."""
-    original = modeling_qwen2.apply_rotary_pos_emb
-    monkeypatch.setattr(modeling_gemma, "rotate", original, raising=False)
-    with composites.enabled("rotary_embedding"):
-        assert vars(modeling_gemma)["rotate"].__wrapped__ is original
-    assert vars(modeling_gemma)["rotate"] is original
+    """A module may hold a function of another one, which is replaced there: a copy that an entry
+    names under any name, and others under their own. The latter calls the original later."""
+    copy, clip = modeling_qwen2.apply_rotary_pos_emb, torch.nn.utils.clip_grad_norm_
+    monkeypatch.setattr(modeling_gemma, "rotate", copy, raising=False)
+    monkeypatch.setattr(modeling_gemma, "clip_grad_norm_", clip, raising=False)
+    held = vars(modeling_gemma)
+    with composites.enabled("rotary_embedding", "clip_grad_norm"):
+        assert held["rotate"].__wrapped__ is copy
+        assert held["clip_grad_norm_"].__wrapped__ is clip
+    assert held["rotate"] is copy
 
 
 LATER = """
