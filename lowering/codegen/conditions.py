@@ -75,7 +75,7 @@ def condition_source(entry: Composite, function: Callable[..., Any], target: str
     expression = " and ".join(terms) or "True"
     read = {name for text in entry.when.where for name in names_in(text)}
     lists = "".join(  # conditions see lists as tuples
-        f"    {a.name} = tuple({a.name}) if isinstance({a.name}, list) else {a.name}\n"
+        f"    {a.name} = _tuple({a.name}) if _isinstance({a.name}, _list) else {a.name}\n"
         for a in operator.arguments
         if a.name in read
     )
