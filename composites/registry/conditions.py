@@ -85,6 +85,17 @@ def parse_condition(text: str) -> ast.Expression:
     return tree
 
 
+@lru_cache(maxsize=4096)
+def names_in(text: str) -> frozenset[str]:
+    """Return the names that a condition reads, except for element types and `len`.
+
+    Raises:
+        ConditionError: the text is not an expression, or exceeds a limit.
+    """
+    names = {node.id for node in ast.walk(parse_condition(text)) if isinstance(node, ast.Name)}
+    return frozenset(names - {"len", *REGISTRY_TYPES})
+
+
 def shorten(text: str) -> str:
     """Quote text for a message, with an ellipsis if it is long."""
     return repr(text if len(text) <= 200 else f"{text[:197]}...")
@@ -126,6 +137,9 @@ class _Checker(ast.NodeTransformer):
         if not isinstance(node.value, bool | int | float | str | None):
             raise self._wrong(node, "is not allowed in a condition (use numbers, text and None)")
         return node
+
+    def visit_List(self, node: ast.List) -> ast.AST:
+        return self.generic_visit(ast.Tuple(node.elts, node.ctx))  # lists of calls are tuples too
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id in self.arguments:

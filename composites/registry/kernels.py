@@ -1,17 +1,16 @@
 """The entries and kernels of registry files, before they are checked against operators. This module
 imports neither torch nor kernels."""
 
-import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import AttributeSpec
-from composites.element_types import REGISTRY_TYPES
 from composites.errors import Problem, RegistryError, did_you_mean
 from composites.frozen import frozen
-from composites.registry.conditions import ConditionError, compile_condition, parse_condition
+from composites.registry.conditions import ConditionError, compile_condition, names_in
 from composites.registry.document import Kernels
 from composites.registry.model import (
     DERIVE,
@@ -279,9 +278,17 @@ def _mistakes(kernel: Kernel, attributes: Sequence[str] | None) -> Iterator[str]
                 )
     for text in kernel.when.where:
         try:
-            nodes = ast.walk(parse_condition(text))
-            # A name that is not an operand may be an attribute, so any name is allowed.
-            read = {node.id for node in nodes if isinstance(node, ast.Name)}
-            compile_condition(text, [*sorted(read - {"len", *REGISTRY_TYPES}), *kernel.operands])
+            # A name that is not an operand may be an attribute.
+            names = sorted(names_in(text).difference(kernel.operands))
+            compile_condition(text, [*names, *kernel.operands])
         except ConditionError as error:
             yield f"when: where: {error}"
+            continue
+        if attributes is not None:
+            known = [*kernel.operands, *attributes, SEGMENT_SIZES]
+            for name in names:
+                if name not in known:
+                    yield (
+                        f"when: where: {name!r} is neither an attribute of {kernel.composite} nor"
+                        f" an operand that `operands` names{did_you_mean(name, known)}"
+                    )

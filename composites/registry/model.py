@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from composites.contracts.model import AttributeSpec
-from composites.element_types import PYTORCH_NAMES
 from composites.errors import Problem
 
 DecompositionKind = Literal["native", "torch", "jax", "ffi"]
@@ -76,8 +75,8 @@ class Tensor:
 
     @property
     def dtype(self) -> str:
-        """PyTorch's name of the element type."""
-        return PYTORCH_NAMES.get(self.element_type, self.element_type)
+        """The element type, as conditions name it."""
+        return self.element_type
 
     @property
     def ndim(self) -> int:

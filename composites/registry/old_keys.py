@@ -3,6 +3,7 @@
 One more version reads it, as `kernels`. `composites format` writes the new key.
 """
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ NEW = "kernels"
 def old_keys(text: YamlText) -> list[Problem]:
     """Return a problem for each old key of a file, at its top level or in an entry."""
     message = f"`{OLD}` is now `{NEW}`, and is not read by the next version"
-    message += f"; run: composites format {text.file}"
+    message += f"; run: composites format {shlex.quote(text.file)}"
     paths = [(OLD,), *(path for path in text.lines if path[:1] == ("composites",))]
     return [
         text.problem(message, *path)

@@ -16,11 +16,12 @@ from typing import Any
 
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import LoweringError, UnsupportedCallError, did_you_mean
-from composites.registry.conditions import ConditionError, compile_condition
+from composites.lazy_modules import np
+from composites.registry.conditions import ConditionError, compile_condition, names_in
 from composites.registry.model import Tensor, When
 
-TYPES = SimpleNamespace(**{name: name for name in PYTORCH_NAMES.values()})
-"""The namespace `torch` of conditions. Each type in it is a string: the name of the type."""
+TYPES = SimpleNamespace(**{pytorch: name for name, pytorch in PYTORCH_NAMES.items()})
+"""The namespace `torch` of conditions. Each type in it is a string: its name in StableHLO."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class DescribedCall:
     """The operands of the call, in the composite's order. An operand may be a list."""
     values: Mapping[str, Any]
     """Arguments or attributes, and operands, by their names in conditions, which may be paths such
-    as `self.weight`. An operand that the call does not have is None. A dtype is its name in
-    PyTorch."""
+    as `self.weight`. An operand or attribute that the call does not have is None. Lists are
+    tuples, and a dtype is its name in StableHLO, as in attributes of composites."""
 
     def unmet(self, when: When, owner: str, *, exact: bool = False) -> str | None:
         """Describe the first condition that the call does not meet; None if it meets all.
@@ -73,11 +74,14 @@ class DescribedCall:
             raise
         except Exception as error:  # also if a condition does not fit a Python function
             types = ", ".join(map(str, chain(*map(_listed, self.operands))))
-            hint = "begin it with a condition under which it can be, as in `self.dim() == 2 and …`"
+            reason, hint = f"{type(error).__name__}: {error}", ""
+            if not isinstance(error, ConditionError):
+                absent = [n for n in sorted(names_in(condition)) if self.values.get(n, n) is None]
+                reason += "".join(f"; {name} is None" for name in absent)
+                hint = "; begin it with a condition under which it can be, as in"
+                hint += " `self.dim() == 2 and …`"
             raise LoweringError(
-                f"{owner}: when: {condition!r} cannot be evaluated for {types}"
-                f" ({type(error).__name__}: {error})"
-                f"{'' if isinstance(error, ConditionError) else f'; {hint}'}"
+                f"{owner}: when: {condition!r} cannot be evaluated for {types} ({reason}){hint}"
             ) from error
 
     def _named(self, path: str) -> Any:
@@ -96,6 +100,18 @@ class DescribedCall:
         # `compile_condition` rejects everything that could do more than compute.
         values = {name.replace(".", "_"): value for name, value in self.values.items()}
         return bool(eval(written, {**values, "torch": TYPES, "len": len, "__builtins__": {}}))
+
+
+def as_written(value: Any) -> Any:
+    """Return attributes, or the value of one, as a registry file writes them: floats are the
+    shortest decimal numbers that are the same in 32 bits, so that `alpha == 0.3` can hold."""
+    if isinstance(value, dict):
+        return {name: as_written(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(as_written, value))
+    if isinstance(value, float) and ctypes.c_float(value).value == value:
+        return float(str(np.float32(value)))
+    return value
 
 
 def _same(value: Any, allowed: Any) -> bool:

@@ -1,5 +1,6 @@
 """Commands for contracts over time: `lock` a registry, and `diff` two locks or registries."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -56,7 +57,8 @@ def lock(
             is_comparable = old is not None and old.made_with == new.made_with
             same = old is not None and len(unknown) == len(differences)
             if not same or (is_comparable and output.read_text(encoding="utf-8") != lock_text(new)):
-                fail(f"{output} is stale; run: composites lock {registry} -o {output}")
+                command = shlex.join(["composites", "lock", str(registry), "-o", str(output)])
+                fail(f"{output} is stale; run: {command}")
             return
         write_lock(new, output)
         bare = [contract for contract in new.contracts if contract.no_call]

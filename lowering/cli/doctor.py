@@ -23,7 +23,7 @@ from rich.text import Text
 from composites.child_processes import signal_name
 from composites.errors import installing
 from composites.installed import installed, requirements
-from composites.settings import ALLOWLIST, DECOMPOSITION, REGISTRIES, STATS
+from composites.settings import ALLOWLIST, CHECK_EVERY, DECOMPOSITION, REGISTRIES, STATS
 from lowering.cli.errors import clear_errors, fail
 from lowering.cli.output import AsJson, print_json, print_table
 
@@ -41,6 +41,7 @@ _ADVICE = (
     ("RegistryError", f"correct {REGISTRIES.name}; see `composites check FILE`"),
     ("DecompositionError", f"correct {DECOMPOSITION.name}; composites cannot be turned on"),
     ("AllowlistError", f"correct {ALLOWLIST.name}; the program stops at `import torch_xla`"),
+    (CHECK_EVERY.name, f"correct {CHECK_EVERY.name}; torch.compile fails"),
     ("instead of the package", "rename it, or start the program from another folder"),
     ("backend extension", f"correct or uninstall its package; {_AUTOLOAD}=0 leaves all out"),
     ("No module named '(torch|torch_xla)'", f"for scripts, {installing('torch-xla,cli')}"),
@@ -142,6 +143,7 @@ def take_steps(folder: str, extra: str) -> None:
 
     def active() -> str:
         importlib.import_module("lowering.activation").backend()
+        importlib.import_module("lowering.live.checks").check_every()
         number = len(importlib.import_module("composites").active())
         if os.environ.get("XLA_COMPOSITE_OP", "").strip() and not number:
             raise RuntimeError("nothing is on, because no plug-in read XLA_COMPOSITE_OP")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,7 +41,7 @@ def codegen(
     """Generate the lowering hooks of a registry."""
     with clear_errors():
         text = _hooks(registry)
-        _generated(text, output, f"composites codegen {registry} -o {output}", check=check)
+        _generated(text, output, ["codegen", registry, "-o", output], check=check)
 
 
 def docs(
@@ -52,7 +53,7 @@ def docs(
     composite."""
     with clear_errors():
         text = _reference(registry)
-        _generated(text, output, f"composites docs {registry} -o {output}", check=check)
+        _generated(text, output, ["docs", registry, "-o", output], check=check)
 
 
 def generate(check: Check = False) -> None:
@@ -68,7 +69,7 @@ def generate(check: Check = False) -> None:
             (Path("docs/registry.schema.json"), json.dumps(json_schema(), indent=2) + "\n"),
             (sample.with_suffix(".py"), _hooks(sample)),
         ):
-            _generated(text, output, "composites generate", check=check)
+            _generated(text, output, ["generate"], check=check)
 
 
 def check(
@@ -105,7 +106,7 @@ def format_files(
 
         changed = {path: new for path in registries if (new := format_file(path)) is not None}
         if check and changed:
-            names = " ".join(map(str, changed))
+            names = shlex.join(map(str, changed))
             fail(f"not in short form: {names}; run: composites format {names}")
         for path, text in changed.items():
             write_atomic(path, text)
@@ -271,11 +272,15 @@ def _reference(registry: Path) -> str:
     return reference(load_file(registry), registry.name)
 
 
-def _generated(text: str, output: Path, command: str, *, check: bool) -> None:
-    """Write a generated file. With `check`, fail if the existing file differs."""
+def _generated(text: str, output: Path, command: Sequence[str | Path], *, check: bool) -> None:
+    """Write a generated file. With `check`, fail if the existing file differs.
+
+    Args:
+        command: the arguments of `composites` that write the file.
+    """
     if output.exists() and output.read_text(encoding="utf-8") == text:
         return
     if check:
-        fail(f"{output} is stale; run: {command}")
+        fail(f"{output} is stale; run: composites {shlex.join(map(str, command))}")
     check_folders(output)
     write_atomic(output, text)

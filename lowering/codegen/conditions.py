@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from composites.element_types import PYTORCH_NAMES
-from composites.registry.conditions import compile_condition
+from composites.registry.conditions import compile_condition, names_in
 from composites.registry.model import Composite
 from composites.registry.operand_lists import has_segment_sizes, is_list, is_optional
 from composites.registry.operators import Operator
@@ -73,7 +73,13 @@ def condition_source(entry: Composite, function: Callable[..., Any], target: str
     parameters = ", ".join(written_parameters(operator))
     terms = [f"({expression})" for expression in condition_expressions(entry, operator)]
     expression = " and ".join(terms) or "True"
+    read = {name for text in entry.when.where for name in names_in(text)}
+    lists = "".join(  # conditions see lists as tuples
+        f"    {a.name} = _tuple({a.name}) if _isinstance({a.name}, _list) else {a.name}\n"
+        for a in operator.arguments
+        if a.name in read
+    )
     return (
         "from __future__ import annotations\n\n"
-        f"def matches({parameters}) -> bool:\n    return {expression}\n"
+        f"def matches({parameters}) -> bool:\n{lists}    return {expression}\n"
     )

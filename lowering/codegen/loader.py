@@ -60,7 +60,8 @@ def load_condition(
         text = condition_source(entry, function, target)
     _remember_lines(name, text)
     # The namespace has no `__name__`, because Dynamo would import a module of that name.
-    namespace: dict[str, Any] = {"torch": torch, "_all": all}
+    builtins = {"_all": all, "_tuple": tuple, "_isinstance": isinstance, "_list": list}
+    namespace: dict[str, Any] = {"torch": torch, **builtins}
     exec(compile(text, name, "exec"), namespace)
     return namespace["matches"]  # type: ignore[no-any-return]
 

@@ -243,19 +243,18 @@ def _read(named: Mapping[str, Any], path: str) -> Any:
 
 
 def seen(value: Any) -> Any:
-    """A value of a call as conditions see it: tensors without their values, dtypes as names."""
+    """A value of a call as conditions see it: tensors without their values, dtypes as names, and
+    lists as tuples."""
     if isinstance(value, torch.Tensor):
-        name = _name(value.dtype)
-        return Tensor(NAME_OF_PYTORCH.get(name, name), tuple(value.shape))
+        return Tensor(seen(value.dtype), tuple(value.shape))
     if isinstance(value, torch.dtype):
-        return _name(value)
-    if isinstance(value, list | tuple) and any(isinstance(v, torch.Tensor) for v in value):
-        return [seen(item) for item in value]
+        name = str(value).removeprefix("torch.")
+        return NAME_OF_PYTORCH.get(name, name)
+    if isinstance(value, list) or (
+        isinstance(value, tuple) and any(isinstance(v, torch.Tensor) for v in value)
+    ):
+        return tuple([seen(item) for item in value])
     return value
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 # ---- lists of tensors among the operands ----

@@ -6,20 +6,18 @@ saves. The conditions of an alternative are checked for the operands of the forw
 takes the same calls forward and backward. Saved values are part of the composite's contract.
 """
 
-import ast
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from composites.contracts.model import OUTPUT_MASK
-from composites.element_types import REGISTRY_TYPES
 from composites.errors import UnsupportedCallError, UnusableFunctionError
 from composites.functions import find_function
-from composites.registry.conditions import parse_condition
+from composites.registry.conditions import names_in
 from composites.registry.listed_kernels import ListedKernel, fast_kernels
 from composites.registry.model import Decomposition, Tensor
-from composites.registry.selection import DescribedCall
+from composites.registry.selection import DescribedCall, as_written
 from lowering.stablehlo.candidates import Candidate
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.dtypes import shape_and_element_type, static_tensor
@@ -91,7 +89,7 @@ def _function(listed: ListedKernel, call: Signature, derived: bool) -> Callable[
         raise _Refused(f"its entry reads {paths[0]}, which a composite does not hold")
     names = _operand_names(listed, held)
     _check_names(listed, held)
-    attributes = call.python_attributes()
+    attributes = as_written(call.python_attributes())
     arguments = {argument: attributes.get(name) for argument, name in held.items()}
     positions = _saved_positions(listed, names, call) if derived else _positions(names, call)
     bound = _BoundCall(listed, names, positions, arguments, call)
@@ -231,11 +229,9 @@ class _BoundCall:
             for name in names
             if name in positions or name in saves
         }
-        when, held = listed.kernel.when, {*operands, *self.arguments, *REGISTRY_TYPES, "len"}
+        when = listed.kernel.when
         for text in when.where:
-            nodes = ast.walk(parse_condition(text))
-            lost = sorted({node.id for node in nodes if isinstance(node, ast.Name)} - held)
-            if lost:
+            if lost := sorted(names_in(text).difference(operands, self.arguments)):
                 raise _Refused(f"needs {text}, and the composite does not hold {lost[0]}")
         present = [operand for operand in operands.values() if operand is not None]
         absent = {name: None for name, _ in when.values}

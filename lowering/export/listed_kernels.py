@@ -3,14 +3,16 @@
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from composites.errors import ProgramError, did_you_mean
 from composites.functions import find_function
 from composites.registry import model
+from composites.registry.conditions import names_in
 from composites.registry.listed_kernels import all_listed, listed_in
-from composites.registry.selection import DescribedCall
+from composites.registry.selection import DescribedCall, as_written
 from lowering.export.listed_alternatives import listed_alternatives, tensor_operands
 from lowering.stablehlo import Module, register_targets
 from lowering.stablehlo.candidates import Candidate, Kernel
@@ -114,7 +116,8 @@ def _refusal(kernel: model.Kernel, call: Signature) -> str | None:
     operands = tensor_operands(call)
     if operands is None:
         return "takes static shapes only"
-    absent = {name: None for name, _ in kernel.when.values}
-    names = dict(zip(kernel.operands, operands, strict=False))
-    described = DescribedCall(operands, {**absent, **call.python_attributes(), **names})
-    return described.unmet(kernel.when, f"{kernel.location}: {kernel.composite}")
+    when = kernel.when
+    names = {*(name for name, _ in when.values), *chain(*map(names_in, when.where))}
+    values = dict.fromkeys([*names, *kernel.operands]) | as_written(call.python_attributes())
+    described = DescribedCall(operands, values | dict(zip(kernel.operands, operands, strict=False)))
+    return described.unmet(when, f"{kernel.location}: {kernel.composite}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from composites.errors import CompositesError, MissingPackageError, SuggestionError
+from composites.errors import CompositesError, MissingPackageError, SuggestionError, installing
 from composites.user_code import error_line
 from lowering import activation
 from lowering.export.optimizers import OptimizerFactory
@@ -78,7 +78,10 @@ def suggest(
     def measure() -> StepRecord:
         frontend = activation.backend().frontend
         if frontend.labels is None:
-            raise SuggestionError("this frontend does not record which call makes an instruction")
+            raise SuggestionError(
+                "suggestions need torch_xla, which records the call that makes each instruction;"
+                f" {installing('torch-xla,cli')}"
+            )
         with nothing_kept(frontend, module):
             return record(traced, frontend.labels)
 

@@ -95,13 +95,15 @@ def test_all_is_well(tmp_path: Path) -> None:
             "composites on",
             "nothing is on, because no plug-in read XLA_COMPOSITE_OP",
         ),
+        ({"XLA_COMPOSITE_CHECK_EVERY": "often"}, "composites on", "must be a number of calls"),
     ],
 )
 def test_variables(environment: dict[str, str], subject: str, text: str) -> None:
     findings = examine(**environment)
     assert [s for s, f in findings.items() if f["level"] == "problem"] == [subject]
     assert text in findings[subject]["text"]
-    assert ("TORCH_DEVICE_BACKEND_AUTOLOAD" in findings) == (subject == "composites on")
+    autoload = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+    assert (autoload in findings) == (autoload in environment)
 
 
 @pytest.mark.exhaustive

@@ -63,6 +63,9 @@ def test_calls_that_are_refused() -> None:
     sampled = Calling(partial(functional.grid_sample, align_corners=False))
     wide = torch.empty(2, 3, 4, 5).double(), torch.empty(2, 7, 6, 2).double()
     assert "f64" in str(reasons(composites.export(sampled, wide))[GRID_SAMPLER])
+    without_channels = torch.empty(1, 0, 8, 8), torch.empty(4, 0, 3, 3)
+    uses = reasons(composites.export(Calling(functional.conv2d), without_channels))
+    assert "needs x.shape[1] > 0" in str(uses["cpu_kernels.conv"])
 
 
 GRID_SAMPLER = "ptxla.grid_sampler_2d"

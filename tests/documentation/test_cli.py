@@ -29,11 +29,11 @@ def invoke(*arguments: str, env: dict[str, str] | None = None) -> Result:
 
 @pytest.mark.process
 def test_codegen_writes_and_checks(tmp_path: Path) -> None:
-    output = tmp_path / "hooks.py"
+    output = tmp_path / "the hooks.py"
     registry = str(ROOT / "registry.yaml")
     stale = invoke("codegen", registry, "-o", str(output), "--check")
     assert stale.exit_code == 1
-    assert f"{output} is stale; run: composites codegen {registry} -o {output}" in stale.stderr
+    assert f"{output} is stale; run: composites codegen {registry} -o '{output}'" in stale.stderr
     assert not output.exists()
     assert invoke("codegen", registry, "-o", str(output)).exit_code == 0
     assert output.read_text() == (ROOT / "lowering" / "generated" / "ptxla.py").read_text()

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from composites_testing.processes import run
@@ -20,3 +21,12 @@ def test_a_healthy_environment_without_torch_xla() -> None:
     assert report["composites on"]["text"].endswith(" in a program that imports torch")
     assert report["import torch_xla"]["level"] == "warning"
     assert not [check for check in report.values() if check["level"] == "problem"]
+
+
+def test_suggestions_need_torch_xla(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("import torch\ndef net(): return torch.nn.Identity(), ()\n")
+    model = f"{tmp_path / 'model.py'}:net"
+    done = run(sys.executable, "-m", "composites", "suggest", model)
+    assert done.code == 1
+    assert "suggestions need torch_xla" in done.stderr
+    assert "pip install '.[torch-xla,cli]'" in done.stderr

@@ -1,6 +1,7 @@
 """Conditions that are long or odd, and threads that read them; golden/mistakes.txt has more."""
 
 import ast
+import ctypes
 import gc
 import sys
 import warnings
@@ -10,6 +11,8 @@ import pytest
 
 from composites.errors import RegistryError
 from composites.registry.conditions import ConditionError, compile_condition
+from composites.registry.model import Tensor, When
+from composites.registry.selection import DescribedCall, as_written
 from composites.registry.validation import parse_registry
 
 SOFTMAX = ("self", "dim", "half_to_float")
@@ -41,6 +44,16 @@ def test_condition_that_no_call_can_satisfy(text: str) -> None:
 def test_many_conditions_in_one() -> None:
     text = " and ".join(["self.dim() == 2"] * 100)
     assert ast.parse(compile_condition(text, SOFTMAX), mode="eval")
+
+
+@pytest.mark.parametrize(
+    "text", ["alpha == 0.3", "dim == [1] and dim == (1,)", "dtype == f32 and dtype == x.dtype"]
+)
+def test_an_attribute_has_the_value_that_the_call_had(text: str) -> None:
+    attributes = {"alpha": ctypes.c_float(0.3).value, "dim": (1,), "dtype": "f32"}
+    x = Tensor("f32", (2, 3))
+    call = DescribedCall([x], as_written(attributes) | {"x": x})
+    assert call.unmet(When(where=(text,)), "kernel") is None
 
 
 def test_conditions_of_a_function_are_parsed_at_load() -> None:

@@ -65,12 +65,12 @@ def test_files_of_the_project_are_formatted(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_command(tmp_path: Path) -> None:
-    long, short, wrong = (tmp_path / name for name in ("long.yaml", "short.yaml", "wrong.yaml"))
+    long, short, wrong = (tmp_path / f"{name} file.yaml" for name in ("long", "short", "wrong"))
     long.write_text(BEFORE)
     short.write_text(AFTER)
     wrong.write_text(file("  e: relu\n"))
     checked = run("--check", long, short)
-    message = f"error: not in short form: {long}; run: composites format {long}\n"
+    message = f"error: not in short form: '{long}'; run: composites format '{long}'\n"
     assert (checked.exit_code, checked.stderr) == (1, message)
     refused = run(long, wrong)
     assert (refused.exit_code, refused.stderr.startswith(f"{wrong}:4: e: 'relu'")) == (1, True)
