@@ -3,6 +3,7 @@ completely. Operators that are worth a kernel have an entry instead."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -196,19 +197,14 @@ def transformer_encoder_layer(
     mask: Tensor | None = None, mask_type: int | None = None,
 ) -> Tensor:  # fmt: skip
     """`nn.TransformerEncoderLayer` in inference. Keys at which the mask is not 0 are left out."""
-
-    def norm_1(x: Tensor) -> Tensor:
-        return F.layer_norm(x, (embed_dim,), norm_weight_1, norm_bias_1, eps)
-
-    def norm_2(x: Tensor) -> Tensor:
-        return F.layer_norm(x, (embed_dim,), norm_weight_2, norm_bias_2, eps)
-
+    norm = partial(F.layer_norm, normalized_shape=(embed_dim,), eps=eps)
+    norm_1 = partial(norm, weight=norm_weight_1, bias=norm_bias_1)
+    norm_2 = partial(norm, weight=norm_weight_2, bias=norm_bias_2)
     projected = F.linear(norm_1(src) if norm_first else src, qkv_weight, qkv_bias)
     query, key, value = projected.unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)
     scores = query * query.shape[-1] ** -0.5 @ key.mT
     if mask is not None:
-        is_padding = mask_type == 1
-        left_out = mask.bool()[:, None, None] if is_padding else mask.bool()
+        left_out = mask.bool()[:, None, None] if mask_type == 1 else mask.bool()
         scores = scores.masked_fill(left_out, -torch.inf)
     attended = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
     x = src + F.linear(attended, proj_weight, proj_bias)

@@ -123,9 +123,8 @@ def _fractional_maximum(
     position = lax.collapse(lax.collapse(position, rank + 1), 1, rank + 1)
     elements = jnp.take_along_axis(flat[:, None], position, -1)
     best = jnp.argmax(elements, -1, keepdims=True)
-    results = (jnp.take_along_axis(taken, best, -1) for taken in (elements, position))
-    values, indices = (taken.reshape(*outer, *sizes) for taken in results)
-    return values, indices
+    maxima, indices = (jnp.take_along_axis(x, best, -1) for x in (elements, position))
+    return maxima.reshape(*outer, *sizes), indices.reshape(*outer, *sizes)
 
 
 @rule_of_ranks("aten::fractional_max_pool{}d_backward")
