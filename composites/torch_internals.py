@@ -19,14 +19,18 @@ from types import ModuleType
 from typing import Any, TypeAlias, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, _meta_registrations
 from torch._C._dynamo import eval_frame
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._functorch import pyfunctorch
 from torch._guards import TracingContext
 from torch._guards import tracing as tracing_with
 from torch._prims_common import wrappers
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.amp import autocast_mode
 from torch.autograd import forward_ad, grad_mode
@@ -1147,6 +1151,7 @@ def compile_ahead(
     settings = {"force_non_lazy_backward_lowering": True, "unlift_effect_tokens": runs_here}
     with (
         config.patch(settings),
+        _with_reasons(),
         # Not for all operators: the decomposition of batch norm, for example, returns its averages.
         decomposed_late(_UPSAMPLING),
         # A backward must not reuse the memory of saved tensors, so that it can run again. PyTorch
@@ -1172,6 +1177,32 @@ def compile_ahead(
         return results
 
     return run
+
+
+@contextmanager
+def _with_reasons() -> Iterator[None]:
+    """A context in which AOTAutograd says why it cannot trace a graph. For an operator that PyTorch
+    cannot describe, it would call the operator with zeros on the device of the tensors.
+
+    Raises:
+        UnsupportedCallError: PyTorch does not support a part of the graph.
+    """
+    mode = TracingContext.get().fake_mode
+    # The checks of empty batches need a bool (torch 2.15.0).
+    of_meta = with_attributes(_meta_registrations, multiply_integers=lambda sizes: all(sizes))
+    with with_attributes(mode, allow_fallback_kernels=False), of_meta:
+        try:
+            yield
+        except UnsupportedOperatorException as error:
+            raise UnsupportedCallError(
+                f"PyTorch has no kernel for tensors without values of {error}"
+            ) from error
+        except (AssertionError, NotImplementedError) as error:
+            is_view = str(error).startswith("aot_autograd() does not yet handle")
+            if not (is_view or str(error).startswith("Could not run")):
+                raise
+            hint = "" if is_view else ", for example because of a sparse gradient (sparse=True)"
+            raise UnsupportedCallError(f"PyTorch cannot trace it{hint}: {error}") from error
 
 
 def _leave_gradients_out(results: Sequence[Any]) -> None:

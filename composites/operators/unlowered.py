@@ -3,11 +3,13 @@ completely. Operators that are worth a kernel have an entry instead."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from composites.operators.fake_quantize import (
     per_channel,
@@ -180,6 +182,38 @@ def solve_triangular(
     return solved
 
 
+def embedding_renorm(self: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scale the rows at `indices` whose norm exceeds `max_norm`."""
+    norms = torch.linalg.vector_norm(self, norm_type, 1, keepdim=True)
+    rows = torch.zeros_like(norms, dtype=torch.bool).index_fill(0, indices.reshape(-1), True)
+    return torch.where(rows & (norms > max_norm), self * (max_norm / (norms + 1e-7)), self)
+
+
+def transformer_encoder_layer(
+    src: Tensor, embed_dim: int, num_heads: int, qkv_weight: Tensor, qkv_bias: Tensor,
+    proj_weight: Tensor, proj_bias: Tensor, use_gelu: bool, norm_first: bool, eps: float,
+    norm_weight_1: Tensor, norm_bias_1: Tensor, norm_weight_2: Tensor, norm_bias_2: Tensor,
+    ffn_weight_1: Tensor, ffn_bias_1: Tensor, ffn_weight_2: Tensor, ffn_bias_2: Tensor,
+    mask: Tensor | None = None, mask_type: int | None = None,
+) -> Tensor:  # fmt: skip
+    """`nn.TransformerEncoderLayer` in inference. Keys at which the mask is not 0 are left out."""
+    norm = partial(F.layer_norm, normalized_shape=(embed_dim,), eps=eps)
+    norm_1 = partial(norm, weight=norm_weight_1, bias=norm_bias_1)
+    norm_2 = partial(norm, weight=norm_weight_2, bias=norm_bias_2)
+    projected = F.linear(norm_1(src) if norm_first else src, qkv_weight, qkv_bias)
+    query, key, value = projected.unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)
+    scores = query * query.shape[-1] ** -0.5 @ key.mT
+    if mask is not None:
+        left_out = mask.bool()[:, None, None] if mask_type == 1 else mask.bool()
+        scores = scores.masked_fill(left_out, -torch.inf)
+    attended = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
+    x = src + F.linear(attended, proj_weight, proj_bias)
+    x = x if norm_first else norm_1(x)
+    hidden = F.linear(norm_2(x) if norm_first else x, ffn_weight_1, ffn_bias_1)
+    x = x + F.linear(F.gelu(hidden) if use_gelu else F.relu(hidden), ffn_weight_2, ffn_bias_2)
+    return x if norm_first else norm_2(x)
+
+
 def conv_tbc(self: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     result = torch.conv1d(self.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
     return result.permute(2, 0, 1)
@@ -257,6 +291,8 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten._fused_moving_avg_obs_fq_helper_functional.default: with_moving_averages,
         aten.grid_sampler_3d.default: grid_sampler_2d,
         aten.grid_sampler_3d_backward.default: grid_sampler_2d_backward,
+        aten.embedding_renorm.default: embedding_renorm,
+        aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,
         aten.conv_tbc.default: conv_tbc,
         aten.conv_tbc_backward.default: conv_tbc_backward,
         aten._weight_int8pack_mm.default: int8_weight_only_linear,

@@ -142,7 +142,16 @@ def by_strides(x: Tensor) -> tuple[Tensor, ...]:
     return image, y, attended, pooled, every_other, *views
 
 
-@pytest.mark.parametrize("function", [in_place, with_numbers, with_types, with_strides, by_strides])
+def without_kernels_in_pytorch(x: Tensor) -> tuple[Tensor, ...]:
+    empty = F.interpolate(x.view(1, 1, 3, 4)[:0], scale_factor=2)
+    rows = F.embedding(torch.tensor([2, 0, 2]), y := x.detach() * 1, max_norm=1.5)
+    return empty, *torch.geqrf(x), rows, y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [in_place, with_numbers, with_types, with_strides, by_strides, without_kernels_in_pytorch],
+)
 def test_functions(function: Callable[[Tensor], Any]) -> None:
     x, y = (torch.linspace(-2, 2, 12).reshape(3, 4) for _ in range(2))
     result, expected = compiled(function, fullgraph=True)(x), function(y)
@@ -346,15 +355,18 @@ class WithoutRule(torch.autograd.Function):
         return torch.special.bessel_y0(gradient)
 
 
-def test_a_backward_without_a_rule() -> None:
-    def call(x: Tensor) -> Tensor:
-        result: Tensor = WithoutRule.apply(x).sum()
-        return result
-
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (WithoutRule.apply, "bessel_y0 has no rule"),
+        (lambda x: F.embedding(torch.tensor([1]), x, sparse=True), "a sparse gradient"),
+    ],
+)
+def test_a_backward_without_a_rule(call: Callable[[Tensor], Tensor], reason: str) -> None:
     x = torch.ones(3, 4, requires_grad=True)
-    with pytest.warns(composites.errors.CompositesWarning, match="runs in eager PyTorch"):
-        gradients = torch.autograd.grad(compiled(call)(x), x)
-    torch.testing.assert_close(gradients, torch.autograd.grad(call(x), x))
+    with pytest.warns(CompositesWarning, match=f"runs in eager PyTorch.*{reason}"):
+        gradients = torch.autograd.grad(compiled(call)(x).sum(), x)
+    torch.testing.assert_close(gradients, torch.autograd.grad(call(x).sum(), x))
 
 
 @pytest.mark.skipif(not hasattr(nn, "LinearCrossEntropyOptions"), reason="PyTorch 2.14 has it")
@@ -510,6 +522,18 @@ def test_without_gradients(context: Callable[[], Any]) -> None:
     model = made(Block)
     with context():
         torch.testing.assert_close(compiled(model)(TOKENS), model(TOKENS))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_encoders_in_inference(norm_first: bool) -> None:
+    options: dict[str, Any] = {"batch_first": True, "norm_first": norm_first}
+    layer = nn.TransformerEncoderLayer(8, 2, 16, activation="gelu", **options).eval()
+    x, later, left_out = torch.randn(2, 5, 8), torch.ones(4, 5, 5), torch.ones(2, 5)
+    masks = (later.triu(1).bool(), None), (None, left_out.triu(2).bool()), (None, None)
+    with torch.no_grad():
+        for mask in masks:
+            result = compiled(layer, fullgraph=True)(x, *mask)
+            torch.testing.assert_close(result, layer(x, *mask), rtol=1e-5, atol=1e-5)
 
 
 def narrow_and_wide(x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
@@ -759,6 +783,7 @@ def test_operators_without_a_rule_and_those_that_need_values_run_in_eager_pytorc
     calls: tuple[tuple[Callable[[Tensor], Tensor], Tensor, str], ...] = (
         (lambda x: torch.linalg.eig(x).eigenvalues.abs(), torch.eye(3) * 2, "linalg_eig"),
         (lambda x: torch.histogramdd(x, [3, 3]).hist, torch.rand(5, 2), ""),
+        (lambda x: torch.histogram(x, 3).hist, torch.rand(5), "values of aten.histogram.bin_ct"),
         (lambda x: x.split(x.int().tolist())[1], torch.ones(2), "on data-dependent expression"),
         (lambda x: x.nonzero() * 2, torch.eye(3), "(nonzero|data-dependent)"),
     )
@@ -771,6 +796,10 @@ def test_operators_without_a_rule_and_those_that_need_values_run_in_eager_pytorc
             torch.testing.assert_close(compiled(call, dynamic=missing[:1] == "(")(x), call(x))
     with pytest.raises(Exception, match="linalg_eig has no rule in JAX"):
         compiled(calls[0][0], fullgraph=True)(calls[0][1])
+    x, add = torch.zeros(2), compiled(lambda x, y: (y.add_(2), x + 1)[1])
+    with pytest.warns(CompositesWarning, match="input mutations on views with different dtypes"):
+        assert add(x, x.view(torch.int32)).tolist() == [1, 1]
+    assert x.view(torch.int32).tolist() == [2, 2]
 
 
 def test_a_backward_of_compiled_autograd_runs_in_eager_pytorch() -> None:

@@ -14,6 +14,7 @@ from torchvision.ops import deform_conv2d, roi_align
 import composites
 from composites.element_types import NAME_OF_PYTORCH
 
+SAMPLES = torch.tensor([[[0.7, 0.2, 0.9]]])
 PLACES = torch.tensor([[0, 0, 2, 1, 5, 5]])
 
 
@@ -70,6 +71,10 @@ def pooled_regions(x: torch.Tensor, ratio: int) -> torch.Tensor:
         *[partial(trained, make=partial(kind, 6, 3)) for kind in (torch.nn.LSTM, torch.nn.GRU)],
         lambda x: F.conv_transpose1d(x.view(1, 4, 6), x.view(4, 2, 3), None, 2, 1, groups=2),
         lambda x: x + F.max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
+        lambda x: F.fractional_max_pool2d(
+            x.view(1, 1, 4, 6), 2, (2, 3), None, False, SAMPLES[..., 1:]
+        ),
+        lambda x: F.fractional_max_pool3d(x.view(1, 2, 3, 4), 1, (1, 2, 3), None, False, SAMPLES),
         lambda x: x + F.adaptive_max_pool2d(x.view(1, 1, 4, 6)[:0], 2).sum(),
         lambda x: F.grid_sample(x.view(1, 1, 4, 6), x.view(1, 4, 3, 2).tanh(), align_corners=True),
         lambda x: sum(

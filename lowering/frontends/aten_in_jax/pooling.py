@@ -103,6 +103,31 @@ def _maximum(
     return best, jnp.take_along_axis(positions, first[None], 0)[0]
 
 
+@rule_of_ranks("aten::fractional_max_pool{}d")
+def _fractional_maximum(
+    rank: int, dtypes: Any, /, x: Any, kernel: Any, sizes: Any, samples: Any
+) -> tuple[Any, Any]:
+    """The maxima of windows whose starts follow from a random number for each dimension."""
+    outer, inner = x.shape[:-rank], x.shape[-rank:]
+    samples = samples.reshape(-1, rank)[:, :: -1 if rank == 2 else 1]  # PyTorch's order
+    position = jnp.zeros((1,) * (2 * rank + 1), jnp.int64)
+    for dim, (size, k, n) in enumerate(zip(inner, kernel, sizes, strict=True)):
+        sample, room = samples[:, dim : dim + 1], size - k
+        alpha = as_type(room, x.dtype) / max(n - 1, 1)
+        starts = jnp.trunc((jnp.arange(n) + sample) * alpha) - jnp.trunc(sample * alpha)
+        starts = jnp.where(jnp.arange(n) < n - 1, starts, room).astype(jnp.int64)
+        inside = starts[..., None] + jnp.arange(k)
+        others = [1 + m for m in range(2 * rank) if m % rank != dim]
+        position = position * size + jnp.expand_dims(inside, others)
+    flat = x.reshape(-1, math.prod(inner))
+    position = lax.collapse(lax.collapse(position, rank + 1), 1, rank + 1)
+    elements = jnp.take_along_axis(flat[:, None], position, -1)
+    best = jnp.argmax(elements, -1, keepdims=True)
+    maxima, indices = (jnp.take_along_axis(x, best, -1) for x in (elements, position))
+    return maxima.reshape(*outer, *sizes), indices.reshape(*outer, *sizes)
+
+
+@rule_of_ranks("aten::fractional_max_pool{}d_backward")
 @rule_of_ranks("aten::max_pool{}d_with_indices_backward")
 @rule_of_ranks("aten::adaptive_max_pool{}d_backward")
 def _to_maximum(rank: int, dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:

@@ -20,11 +20,8 @@ def _lstsq(*arguments: Any, **keywords: Any) -> Any:
     return capture.from_top(linear_algebra.linalg_lstsq, arguments, keywords)
 
 
-def _geqrf(tensor: capture.TracedTensor) -> Any:
-    described = tensor.described
-    scales = described.new_empty((*described.shape[:-2], min(described.shape[-2:])))
-    results = (torch.empty_like(described), scales)
-    return capture.node(overload("aten::geqrf"), (tensor,), {}, results)
+def _factorized(self: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(self), self.new_empty((*self.shape[:-2], min(self.shape[-2:])))
 
 
 def _check(*arguments: Any, **keywords: Any) -> None:
@@ -50,7 +47,6 @@ def _allclose(*arguments: Any, **keywords: Any) -> bool:
 
 capture.FUNCTIONS[overload("aten::allclose")] = _allclose
 capture.FUNCTIONS[overload("aten::linalg_lstsq")] = _lstsq
-capture.FUNCTIONS[overload("aten::geqrf")] = _geqrf
 _CHECKS = ("_linalg_check_errors", "_assert_async", "_assert_async.msg", "_assert_tensor_metadata")
 for _name in _CHECKS:
     capture.FUNCTIONS[overload(f"aten::{_name}")] = _check
@@ -62,10 +58,13 @@ def _fake_quantized(self: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Te
 
 
 _library = torch.library.Library("aten", "IMPL")
-for _name in (
-    "fake_quantize_per_tensor_affine_cachemask",
-    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
-    "fake_quantize_per_channel_affine_cachemask",
-):
+_DESCRIPTIONS = {
+    "geqrf": _factorized,
+    "fractional_max_pool3d_backward": lambda grad, self, *_: torch.empty_like(self),
+    "fake_quantize_per_tensor_affine_cachemask": _fake_quantized,
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _fake_quantized,
+    "fake_quantize_per_channel_affine_cachemask": _fake_quantized,
+}
+for _name, _description in _DESCRIPTIONS.items():
     if "fallback" in torch_internals.kernel_origin(f"aten::{_name}", "Meta"):
-        _library.impl(_name, _fake_quantized, "Meta")
+        _library.impl(_name, _description, "Meta")
