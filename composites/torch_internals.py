@@ -1189,8 +1189,8 @@ def _with_reasons() -> Iterator[None]:
     """
     mode = TracingContext.get().fake_mode
     # The checks of empty batches need a bool (torch 2.15.0).
-    of_meta = with_attributes(_meta_registrations, multiply_integers=lambda sizes: all(sizes))
-    with with_attributes(mode, allow_fallback_kernels=False), of_meta:
+    with_bools = with_attributes(_meta_registrations, multiply_integers=lambda sizes: all(sizes))
+    with with_attributes(mode, allow_fallback_kernels=False), with_bools:
         try:
             yield
         except UnsupportedOperatorException as error:
@@ -1201,7 +1201,7 @@ def _with_reasons() -> Iterator[None]:
             is_view = str(error).startswith("aot_autograd() does not yet handle")
             if not (is_view or str(error).startswith("Could not run")):
                 raise
-            hint = "" if is_view else ", for example because of a sparse gradient (sparse=True)"
+            hint = ", because of a sparse gradient (sparse=True)" if "Sparse" in str(error) else ""
             raise UnsupportedCallError(f"PyTorch cannot trace it{hint}: {error}") from error
 
 

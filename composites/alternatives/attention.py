@@ -193,8 +193,9 @@ class _CallSizes:
     @cached_property
     def rows(self) -> int:
         """The number of queries in a block."""
-        is_recomputed_alone = self.key_blocks == 1 or self.length == 1
-        return _size(self.length, QUERIES, 1 if is_recomputed_alone else VECTOR)
+        # The products of one query are added up alike in both directions.
+        can_have_any_size = self.key_blocks == 1 or self.length == 1
+        return _size(self.length, QUERIES, 1 if can_have_any_size else VECTOR)
 
     @cached_property
     def columns(self) -> int:

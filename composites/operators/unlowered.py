@@ -190,12 +190,27 @@ def embedding_renorm(self: Tensor, indices: Tensor, max_norm: float, norm_type: 
 
 
 def transformer_encoder_layer(
-    src: Tensor, embed_dim: int, num_heads: int, qkv_weight: Tensor, qkv_bias: Tensor,
-    proj_weight: Tensor, proj_bias: Tensor, use_gelu: bool, norm_first: bool, eps: float,
-    norm_weight_1: Tensor, norm_bias_1: Tensor, norm_weight_2: Tensor, norm_bias_2: Tensor,
-    ffn_weight_1: Tensor, ffn_bias_1: Tensor, ffn_weight_2: Tensor, ffn_bias_2: Tensor,
-    mask: Tensor | None = None, mask_type: int | None = None,
-) -> Tensor:  # fmt: skip
+    src: Tensor,
+    embed_dim: int,
+    num_heads: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    norm_weight_1: Tensor,
+    norm_bias_1: Tensor,
+    norm_weight_2: Tensor,
+    norm_bias_2: Tensor,
+    ffn_weight_1: Tensor,
+    ffn_bias_1: Tensor,
+    ffn_weight_2: Tensor,
+    ffn_bias_2: Tensor,
+    mask: Tensor | None = None,
+    mask_type: int | None = None,
+) -> Tensor:
     """`nn.TransformerEncoderLayer` in inference. Keys at which the mask is not 0 are left out."""
     norm = partial(F.layer_norm, normalized_shape=(embed_dim,), eps=eps)
     norm_1 = partial(norm, weight=norm_weight_1, bias=norm_bias_1)

@@ -201,8 +201,8 @@ def _check_tolerance(tolerance: Any) -> Any:
 def _check_kernels(kernels: Kernels) -> Kernels:
     for name, kernel in kernels.items():
         is_list = isinstance(kernel, list)
-        if is_list and name == "gpu":
-            raise ValueError("'gpu' is two platforms; write cuda or rocm")
+        if is_list and name.lower() == "gpu":
+            raise ValueError(f"{name!r} is two platforms; write cuda or rocm")
         if is_list and name.lower() in KERNEL_PLATFORMS and name not in KERNEL_PLATFORMS:
             raise ValueError(f"{name!r} is not a platform; did you mean {name.lower()!r}?")
         if not is_list and name in KERNEL_PLATFORMS:

@@ -224,8 +224,12 @@ def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
         if model is AlternativeDocument and (
             path[-2] in KERNEL_PLATFORMS or key in ("function", "target")
         ):
-            form = f"{path[-2]}: [{{{key}: ...}}]"
-            return f"the kernels of a platform are a list; write {form}"
+            platform = {"gpu": "cuda"}.get(str(path[-2]).lower(), path[-2])
+            form = f"{platform}: [{{{key}: ...}}]"
+            return (
+                f"the kernels of a platform are a list; write {form} (a decomposition to choose has"
+                " the key `decomposition`)"
+            )
         if model is KernelDocument and key == "decomposition":
             return "a decomposition to choose is a mapping, not a list"
         keys = [info.alias or name for name, info in model.model_fields.items()]

@@ -8,6 +8,7 @@ module does not import torch.
 """
 
 import ctypes
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -16,7 +17,6 @@ from typing import Any
 
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import LoweringError, UnsupportedCallError, did_you_mean
-from composites.lazy_modules import np
 from composites.registry.conditions import ConditionError, compile_condition, names_in
 from composites.registry.model import Tensor, When
 
@@ -102,15 +102,35 @@ class DescribedCall:
         return bool(eval(written, {**values, "torch": TYPES, "len": len, "__builtins__": {}}))
 
 
-def as_written(value: Any) -> Any:
-    """Return attributes, or the value of one, as a registry file writes them: floats are the
-    shortest decimal numbers that are the same in 32 bits, so that `alpha == 0.3` can hold."""
+def _compared_in_32_bits(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def method(number: float, other: Any) -> bool:
+        rounded = ctypes.c_float(other).value if isinstance(other, int | float) else other
+        return compare(float(number), rounded)
+
+    return method
+
+
+class _Float32(float):
+    """A number of 32 bits. The other number of a comparison is rounded to 32 bits."""
+
+    __eq__ = _compared_in_32_bits(operator.eq)
+    __ne__ = _compared_in_32_bits(operator.ne)
+    __lt__ = _compared_in_32_bits(operator.lt)
+    __le__ = _compared_in_32_bits(operator.le)
+    __gt__ = _compared_in_32_bits(operator.gt)
+    __ge__ = _compared_in_32_bits(operator.ge)
+    __hash__ = float.__hash__
+
+
+def comparable(value: Any) -> Any:
+    """Return attributes, or the value of one, so that conditions can compare them with the numbers
+    that a registry file writes: `alpha == 0.3` holds for the number of 32 bits next to 0.3."""
     if isinstance(value, dict):
-        return {name: as_written(item) for name, item in value.items()}
+        return {name: comparable(item) for name, item in value.items()}
     if isinstance(value, tuple):
-        return tuple(map(as_written, value))
+        return tuple(map(comparable, value))
     if isinstance(value, float) and ctypes.c_float(value).value == value:
-        return float(str(np.float32(value)))
+        return _Float32(value)
     return value
 
 

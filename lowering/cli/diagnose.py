@@ -12,6 +12,7 @@ from composites.errors import did_you_mean
 from composites.files import write_atomic
 from composites.lazy_modules import np
 from composites.registry.listed_kernels import listed_tolerances
+from composites.registry.model import KERNEL_PLATFORMS
 from lowering.cli.compare import Tolerance, load_arrays, read_program
 from lowering.cli.errors import clear_errors, fail, fail_usage
 from lowering.cli.output import NodeDataFile, check_folders, print_table, write_node_data
@@ -214,6 +215,8 @@ def _platform(
             "nothing to diagnose; name a device (--platform, --plugin, --backend) or --kernels, or"
             " compare the CPU with f64 (--f64)"
         )
+    if plugin is not None and platform in KERNEL_PLATFORMS:
+        fail_usage(f"--platform {platform} is jax's own; give the plug-in another name")
     named = platform or ("cpu" if plugin is None else _PLUGIN)
     if plugin is not None:
         _register(plugin, named)

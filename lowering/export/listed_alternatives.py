@@ -17,7 +17,7 @@ from composites.functions import find_function
 from composites.registry.conditions import names_in
 from composites.registry.listed_kernels import ListedKernel, fast_kernels
 from composites.registry.model import Decomposition, Tensor
-from composites.registry.selection import DescribedCall, as_written
+from composites.registry.selection import DescribedCall, comparable
 from lowering.stablehlo.candidates import Candidate
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.dtypes import shape_and_element_type, static_tensor
@@ -89,7 +89,7 @@ def _function(listed: ListedKernel, call: Signature, derived: bool) -> Callable[
         raise _Refused(f"its entry reads {paths[0]}, which a composite does not hold")
     names = _operand_names(listed, held)
     _check_names(listed, held)
-    attributes = as_written(call.python_attributes())
+    attributes = call.python_attributes()
     arguments = {argument: attributes.get(name) for argument, name in held.items()}
     positions = _saved_positions(listed, names, call) if derived else _positions(names, call)
     bound = _BoundCall(listed, names, positions, arguments, call)
@@ -235,7 +235,8 @@ class _BoundCall:
                 raise _Refused(f"needs {text}, and the composite does not hold {lost[0]}")
         present = [operand for operand in operands.values() if operand is not None]
         absent = {name: None for name, _ in when.values}
-        described = DescribedCall(present, {**absent, **self.arguments, **operands})
+        attributes = comparable(dict(self.arguments))
+        described = DescribedCall(present, {**absent, **attributes, **operands})
         unmet = described.unmet(when, f"{listed.kernel.location}: {listed.name}")
         if unmet is not None:
             raise _Refused(unmet)

@@ -12,7 +12,7 @@ from composites.functions import find_function
 from composites.registry import model
 from composites.registry.conditions import names_in
 from composites.registry.listed_kernels import all_listed, listed_in
-from composites.registry.selection import DescribedCall, as_written
+from composites.registry.selection import DescribedCall, comparable
 from lowering.export.listed_alternatives import listed_alternatives, tensor_operands
 from lowering.stablehlo import Module, register_targets
 from lowering.stablehlo.candidates import Candidate, Kernel
@@ -118,6 +118,6 @@ def _refusal(kernel: model.Kernel, call: Signature) -> str | None:
         return "takes static shapes only"
     when = kernel.when
     names = {*(name for name, _ in when.values), *chain(*map(names_in, when.where))}
-    values = dict.fromkeys([*names, *kernel.operands]) | as_written(call.python_attributes())
+    values = dict.fromkeys([*names, *kernel.operands]) | comparable(call.python_attributes())
     described = DescribedCall(operands, values | dict(zip(kernel.operands, operands, strict=False)))
     return described.unmet(when, f"{kernel.location}: {kernel.composite}")

@@ -88,7 +88,8 @@ def platform_name(device: Any) -> str:
     from jax.extend.backend import backends
 
     clients: Mapping[str, Any] = backends()
-    return next(name for name, client in clients.items() if client is device.client)
+    named = (name for name, client in clients.items() if client is device.client)
+    return next(named, str(device.platform))
 
 
 def placed(value: Value, array: Any, sharding: Any) -> Any:

@@ -10,7 +10,7 @@ from .errors import RunError
 from .module import Module
 from .passes.decompositions import decompose
 from .passes.products import fold_transposes, has_vectors
-from .run import enable_x64, for_platform, import_jax, main_types
+from .run import enable_x64, for_platform, import_jax, is_plugin, main_types
 from .symbols import check_copies
 
 
@@ -25,7 +25,8 @@ def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tupl
     `passes.products`.
 
     Args:
-        platform: the platform by jax's name, such as `cpu`, `cuda` or `tpu`.
+        platform: the platform by jax's name, such as `cpu`, `cuda`, `tpu` or that of a plug-in,
+            which may have another name for itself.
 
     Raises:
         MissingJaxError: jax is not installed.
@@ -44,11 +45,10 @@ def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tupl
 
     with enable_x64():
         # keep_unused: argument N of `@main` is argument N of the function.
-        # The platform is not checked: a PJRT plug-in can have another name for itself than jax's.
         like = export.export(
             jax.jit(zeros, keep_unused=True),
             platforms=[platform],
-            disabled_checks=[export.DisabledSafetyCheck.platform()],
+            disabled_checks=[export.DisabledSafetyCheck.platform()] if is_plugin(platform) else (),
         )(*inputs)
     newest = ".".join(map(str, bindings.current_version()))
     if platform == "cpu" and has_vectors(module.ir):

@@ -309,11 +309,20 @@ def _backend(platform: str | None) -> Any:
     try:
         return backend.get_backend(platform)
     except RuntimeError as error:
-        allowed, advice = jax.config.jax_platforms, ""
-        if allowed and platform not in allowed.split(","):
-            advice = f" (JAX_PLATFORMS leaves it out: set JAX_PLATFORMS={allowed},{platform})"
+        allowed = jax.config.jax_platforms
+        if platform is None or not allowed or {platform, "gpu"} & {*allowed.split(",")}:
+            advice = ""
+        else:
+            advice = f" (if it is there, name it: JAX_PLATFORMS={allowed},{platform})"
         message = f"jax has no platform {platform!r} on this machine: {error}{advice}"
         raise RunError(message) from error
+
+
+def is_plugin(platform: str) -> bool:
+    """Return True for the name of a PJRT plug-in that jax has started."""
+    from jax.extend.backend import backends
+
+    return platform not in ("cpu", "cuda", "gpu", "rocm", "tpu") and platform in backends()
 
 
 def local_devices(platform: str | None = None) -> list[Any]:

@@ -6,13 +6,14 @@ import gc
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from composites.errors import RegistryError
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import Tensor, When
-from composites.registry.selection import DescribedCall, as_written
+from composites.registry.selection import DescribedCall, comparable
 from composites.registry.validation import parse_registry
 
 SOFTMAX = ("self", "dim", "half_to_float")
@@ -47,12 +48,20 @@ def test_many_conditions_in_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["alpha == 0.3", "dim == [1] and dim == (1,)", "dtype == f32 and dtype == x.dtype"]
+    "text",
+    [
+        "alpha == 0.3 and alpha <= 0.3 and not alpha > 0.3 and alpha in (0.3, 1)",
+        "large == 2147483648 and large > 2147483520 and low == -3.4028234663852886e+38",
+        "dim == [1] and dim == (1,)",
+        "dtype == f32 and dtype == x.dtype",
+    ],
 )
 def test_an_attribute_has_the_value_that_the_call_had(text: str) -> None:
-    attributes = {"alpha": ctypes.c_float(0.3).value, "dim": (1,), "dtype": "f32"}
+    numbers = {"alpha": 0.3, "large": 2.0**31, "low": -3.4028234663852886e38}
+    attributes: dict[str, Any] = {n: ctypes.c_float(x).value for n, x in numbers.items()}
+    attributes |= {"dim": (1,), "dtype": "f32"}
     x = Tensor("f32", (2, 3))
-    call = DescribedCall([x], as_written(attributes) | {"x": x})
+    call = DescribedCall([x], comparable(attributes) | {"x": x})
     assert call.unmet(When(where=(text,)), "kernel") is None
 
 

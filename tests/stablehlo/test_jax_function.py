@@ -25,11 +25,17 @@ def test_it_is_a_function_for_jit() -> None:
         assert int(doubled) == 2**41
 
 
+UNCHANGED = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
+
+
 def test_what_is_refused() -> None:
-    dynamic = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
+    dynamic = UNCHANGED.replace("2xf32", "?xf32")
     for text, message in (
         ("func.func @other() { return }", "the module has no function @main to run"),
         (dynamic, r"jax has no array type for tensor<\?xf32>"),
     ):
         with pytest.raises(RunError, match=message):
             jax_function(Module.parse(text))
+    other = jax_function(Module.parse(UNCHANGED), platform="cuda")
+    with pytest.raises(ValueError, match=r"for platforms '\('cuda',\)'"):
+        jax.jit(other)(jnp.ones(2))

@@ -122,7 +122,11 @@ def _fractional_maximum(
     flat = x.reshape(-1, math.prod(inner))
     position = lax.collapse(lax.collapse(position, rank + 1), 1, rank + 1)
     elements = jnp.take_along_axis(flat[:, None], position, -1)
-    best = jnp.argmax(elements, -1, keepdims=True)
+    # As in PyTorch, the first greatest element, or the last NaN.
+    missing = jnp.isnan(elements)
+    last = elements.shape[-1] - 1 - jnp.argmax(missing[..., ::-1], -1, keepdims=True)
+    first = jnp.argmax(elements, -1, keepdims=True)
+    best = jnp.where(missing.any(-1, keepdims=True), last, first)
     maxima, indices = (jnp.take_along_axis(x, best, -1) for x in (elements, position))
     return maxima.reshape(*outer, *sizes), indices.reshape(*outer, *sizes)
 
