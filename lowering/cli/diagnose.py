@@ -202,9 +202,9 @@ def _platform(
     platform: str | None, plugin: Path | None, backend: str | None, kernels: str | None, f64: bool
 ) -> str:
     """The platform of jax that the options name; `cpu` for another compiler on the CPU."""
-    if backend is not None and (platform is not None or plugin is not None):
-        fail_usage("--backend takes no --platform or --plugin")
     if backend is not None:
+        if platform is not None or plugin is not None:
+            fail_usage("--backend takes no --platform or --plugin")
         if kernels is not None:
             fail_usage("--backend does not take --kernels, which are for platforms of jax")
         if backend not in BACKENDS:
@@ -215,10 +215,12 @@ def _platform(
             "nothing to diagnose; name a device (--platform, --plugin, --backend) or --kernels, or"
             " compare the CPU with f64 (--f64)"
         )
-    if plugin is not None and platform in KERNEL_PLATFORMS:
+    if plugin is None:
+        named = platform or "cpu"
+    elif platform in KERNEL_PLATFORMS:
         fail_usage(f"--platform {platform} is jax's own; give the plug-in another name")
-    named = platform or ("cpu" if plugin is None else _PLUGIN)
-    if plugin is not None:
+    else:
+        named = platform or _PLUGIN
         _register(plugin, named)
     local_devices(named)  # raises if the platform has no devices
     return named

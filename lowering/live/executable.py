@@ -11,6 +11,7 @@ from composites import torch_internals
 from lowering import activation, interrupts
 from lowering.export.step import with_kernels
 from lowering.frontends.fx import capture
+from lowering.frontends.jax.internals import free_released_arrays
 from lowering.frontends.protocols import LoweredGraph
 from lowering.live.cached_attention import read_caches_as_they_are
 from lowering.live.checks import GraphChecks
@@ -270,6 +271,8 @@ class LiveProgram:
                     if n in memories:
                         memories[n].take(in_place[n], array)
             import_jax().block_until_ready(computed[-1:])  # all results are ready together
+            arrays.clear()
+            free_released_arrays()
             results: list[Any] = list(self._constants)
             for n, value in passed.items():
                 results[n] = value

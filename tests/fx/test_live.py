@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 import torch
 import torch.nn.functional as F
@@ -328,6 +329,24 @@ def test_results_that_share_memory() -> None:
     for tensors in (results, expected):
         tensors[0][2:9] = torch.arange(7.0)
     torch.testing.assert_close(results, expected)
+
+
+def logits_and_loss(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    logits = x @ weight
+    return logits, logits.logsumexp(-1).sum()
+
+
+def test_a_backward_frees_results_that_it_saved() -> None:
+    weight, run = torch.ones(5, 77, requires_grad=True), compiled(logits_and_loss)
+    kept = []
+    gc.disable()  # a collection would free them
+    try:
+        for _ in range(8):
+            run(torch.ones(31, 5), weight)[1].backward()
+            kept.append(sum(array.shape == (31, 77) for array in jax.live_arrays()))
+    finally:
+        gc.enable()
+    assert min(kept) == 0, kept  # XLA's threads may hold them a little longer
 
 
 @pytest.mark.parametrize(

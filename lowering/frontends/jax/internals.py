@@ -446,3 +446,7 @@ _TRACEBACKS = Lock()
 
 array_to_dlpack: Callable[[Any], Any] = partial(_jax.buffer_to_dlpack_managed_tensor, stream=None)
 """Returns a DLPack capsule that shares the memory of an array that is ready (jax 0.12)."""
+
+free_released_arrays: Callable[[], None] = _jax.collect_garbage
+"""Frees arrays whose tensors PyTorch has released. Without this call, XLA keeps their memory until
+its next execution, or until Python collects garbage (jaxlib 0.12)."""
