@@ -240,6 +240,10 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Status]:
         text = f"is set, so PyTorch runs no plug-in, and nothing reads {ALLOWLIST.name}"
         advice = f"unset {_AUTOLOAD}, or call composites.enable in the program"
         yield Status("warning", _AUTOLOAD, text, advice)
+    file = STATS.read()
+    if file and not _can_be_written(Path(file)):
+        text = f"{file} cannot be written, so the counts of a program are lost"
+        yield Status("problem", STATS.name, text, "name a file in a folder that can be written")
     python = metadata(PACKAGE)["Requires-Python"]
     needed = {"Python": python} | requirements(PACKAGE, "", extra, "cli") | models
     for name, specifier in needed.items():
@@ -251,6 +255,10 @@ def installation_findings(*, frontend_works: bool) -> Iterator[Status]:
             text = f"{version or 'nothing'} is installed; {specifier} is supported"
             advice = f"pip install '{name}{specifier}'"
             yield Status("warning" if spared else "problem", name, text, advice)
+
+
+def _can_be_written(file: Path) -> bool:
+    return not file.is_dir() and os.access(file if file.exists() else file.parent, os.W_OK)
 
 
 def installed_extra() -> str:

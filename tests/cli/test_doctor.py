@@ -96,6 +96,7 @@ def test_all_is_well(tmp_path: Path) -> None:
             "nothing is on, because no plug-in read XLA_COMPOSITE_OP",
         ),
         ({"XLA_COMPOSITE_CHECK_EVERY": "often"}, "composites on", "must be a number of calls"),
+        ({"XLA_COMPOSITE_STATS": "gone/s.jsonl"}, "XLA_COMPOSITE_STATS", "cannot be written"),
     ],
 )
 def test_variables(environment: dict[str, str], subject: str, text: str) -> None:
