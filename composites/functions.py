@@ -163,6 +163,8 @@ def _missing_module(module_name: str, error: ModuleNotFoundError) -> str:
             f"there is no module {missing}: {parent} is a module, not a package; a function in it"
             f" is {parent}:FUNCTION, and a method {parent}:CLASS.METHOD"
         )
-    siblings = pkgutil.iter_modules(path)
-    hint = did_you_mean(last, [module.name for module in siblings])
+    if Path(f"{missing}.py").is_file():  # the script `composites` does not import from here
+        hint = "; set PYTHONPATH=. to import it from this folder"
+    else:
+        hint = did_you_mean(last, [module.name for module in pkgutil.iter_modules(path)])
     return f"there is no module {missing}{hint}"

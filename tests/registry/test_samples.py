@@ -73,9 +73,17 @@ def test_functions_are_found_by_the_names_of_entries() -> None:
     assert samples_of(plain) is None
 
 
-def test_a_module_that_is_missing_is_needed_late() -> None:
+def test_a_module_that_is_missing_is_needed_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (entry,) = entries("  gelu: aten::gelu\n", HEAD.replace("module", "no_module"))
-    with pytest.raises(UnusableFunctionError, match="there is no module no_module_of_samples"):
+    with pytest.raises(UnusableFunctionError, match="there is no module no_module_of_samples; did"):
+        samples_of(entry)
+    folder = tmp_path / "working"  # not in `sys.path`
+    folder.mkdir()
+    (folder / "no_module_of_samples.py").touch()
+    monkeypatch.chdir(folder)
+    with pytest.raises(UnusableFunctionError, match=r"set PYTHONPATH=\. to import it"):
         samples_of(entry)
 
 
