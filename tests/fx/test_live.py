@@ -903,7 +903,6 @@ def test_mistakes() -> None:
 
 def test_kernels_are_checked_on_the_data_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels of the forward and of the backward, which are two graphs, are checked."""
-    jax = pytest.importorskip("jax")
 
     def too_large(x: Any, *, approximate: str) -> Any:
         return jax.nn.gelu(x, approximate=False) * 1.01
