@@ -16,6 +16,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -163,7 +164,8 @@ def _missing_module(module_name: str, error: ModuleNotFoundError) -> str:
             f"there is no module {missing}: {parent} is a module, not a package; a function in it"
             f" is {parent}:FUNCTION, and a method {parent}:CLASS.METHOD"
         )
-    if Path(f"{missing}.py").is_file():  # the script `composites` does not import from here
+    here = None if parent else PathFinder.find_spec(missing, [os.getcwd()])
+    if here is not None and here.has_location:  # the script `composites` does not import from here
         hint = "; set PYTHONPATH=. to import it from this folder"
     else:
         hint = did_you_mean(last, [module.name for module in pkgutil.iter_modules(path)])

@@ -47,6 +47,18 @@ def test_an_operator_without_default_overload() -> None:
         assert problems(text).startswith(start)
 
 
+@pytest.mark.parametrize("file", ["acme_here.py", "acme_here/__init__.py", "acme_here/a.yaml"])
+def test_modules_of_the_working_directory(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(file).parent.mkdir(exist_ok=True)
+    Path(file).write_text("")
+    text = "namespace: acme\ncomposites:\n  e: {op: aten::relu, decomposition: acme_here:e}\n"
+    hint = "there is no module acme_here; set PYTHONPATH=. to import it from this folder"
+    assert (hint in problems(text)) == file.endswith(".py")
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(RegistryError, match=r"nowhere\.yaml:1: cannot be read: No such file"):
         load_registry("nowhere.yaml")
