@@ -32,6 +32,12 @@ _WITHOUT_TORCH_XLA = (
     ' torch.compile(…, backend="composites"), which --compile makes the default'
 )
 
+_WITHOUT_CHECKS = 'no graph of backend="composites" has a kernel to check'
+_WITHOUT_STATS = (
+    'no check is known: no process with a graph of backend="composites" came to the end of Python,'
+    " which a signal or os._exit skips"
+)
+
 
 def run(
     script: Annotated[str, typer.Argument(help="A Python script.", show_default=False)],
@@ -79,7 +85,7 @@ def run(
     for table in (*tables, *(table for table in further if table.row_count)):
         print_table(table)
     if check_every is not None and not stats.checks.rows:
-        typer.echo('no graph of backend="composites" has a kernel to check')
+        typer.echo(_WITHOUT_CHECKS if watched.wrote_stats else _WITHOUT_STATS)
     idle = stats.idle_listed()
     if idle:
         typer.echo(f"on, and caught no call: {idle}")
@@ -111,6 +117,8 @@ class Watched:
     """Distinct graphs, in the order in which they first ran."""
     stats: Stats
     """The outcomes of the calls that reached a hook."""
+    wrote_stats: bool = True
+    """False if no process wrote statistics at its end."""
     is_jax: bool = False
     """True if JAX compiled the graphs. The number of their runs is unknown."""
 
@@ -125,7 +133,7 @@ def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
         environment = {**FOR_XLA_ON_CPU, **os.environ, **variables, **dumping}
         environment[STATS.name] = str(stats_file)
         exit_code = run_to_end([sys.executable, *command], environment)
-        stats = read_stats(stats_file)
+        stats, wrote_stats = read_stats(stats_file), stats_file.exists()
         written = [g for file in sorted(Path(folder).glob("graphs*")) for g in read_dump(file)]
         compiled_by_jax = jax_dumps.read_dumps(jax_dump)
     runs = Counter(graph.hash for graph in written if not graph.compiled)
@@ -137,7 +145,7 @@ def watch(command: Sequence[str], variables: Mapping[str, str]) -> Watched:
         WatchedGraph(count, inspect(Module.parse(texts[key])), key in compiled or not written)
         for key, count in runs.items()
     ]
-    return Watched(exit_code, tuple(graphs), stats, is_jax=not written)
+    return Watched(exit_code, tuple(graphs), stats, wrote_stats, is_jax=not written)
 
 
 def composites_table(watched: Watched) -> Table:

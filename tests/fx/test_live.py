@@ -986,20 +986,23 @@ NAMED = ", backend='composites', options={'kernels': {'ptxla.gelu': larger}}"
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("named", "printed"),
+    ("named", "end", "printed"),
     [
-        ("", "no graph of .* has a kernel to check"),
-        (NAMED, r"│ larger │ wrong (?s:.*)the checks took \d+\.\d s"),
+        ("", "", "no graph of .* has a kernel to check"),
+        (NAMED, "", r"│ larger │ wrong (?s:.*)the checks took \d+\.\d s"),
+        (NAMED, "import os; os._exit(0)", "no check is known: .* os._exit skips"),
     ],
 )
-def test_a_script_whose_kernels_are_checked(named: str, printed: str, tmp_path: Path) -> None:
+def test_a_script_whose_kernels_are_checked(
+    named: str, end: str, printed: str, tmp_path: Path
+) -> None:
     script = tmp_path / "train.py"
     script.write_text(
         "import jax, torch\n"
         "def larger(x, *, approximate): return jax.nn.gelu(x, approximate=False) * 1.01\n"
         "model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU())\n"
         f"model = torch.compile(model{named})\n"
-        "model(torch.ones(2, 4)).sum().backward()\n"
+        f"model(torch.ones(2, 4)).sum().backward()\n{end}\n"
     )
     command = (sys.executable, "-m", "composites", "run", "--compile", "--check-every", "9")
     done = run(*command, str(script), XLA_COMPOSITE_OP="gelu").succeeded()
