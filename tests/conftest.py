@@ -12,6 +12,10 @@ from composites_testing.file_times import FileTimes
 
 environment.prepare()
 
+# Tracing makes many objects that live until it ends. With Python's thresholds, looking for garbage
+# among them takes a twelfth of the time of tests.
+gc.set_threshold(50_000, 20, 50)
+
 # The scripts of benchmarks/ are not part of the installed package. The repository comes last on the
 # path, so that the packages which they import are those that are installed.
 REPOSITORY = str(Path(__file__).parents[1])

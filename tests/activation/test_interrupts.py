@@ -185,7 +185,7 @@ print(tried)
     [
         (1409, 797),
         pytest.param(701, 401, marks=pytest.mark.slow),
-        pytest.param(301, 199, marks=pytest.mark.slow),
+        pytest.param(301, 199, marks=pytest.mark.exhaustive),
         pytest.param(19, 7, marks=pytest.mark.exhaustive),
     ],
 )

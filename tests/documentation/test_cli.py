@@ -242,3 +242,7 @@ def test_run_of_what_runs_no_graph(tmp_path: Path) -> None:
     result = invoke("run", str(script))
     assert result.exit_code == 1
     assert "ran no graph on an XLA device" in result.stderr
+    script.write_text("import os\nos._exit(3)\n")
+    result = invoke("run", "--check-every", "2", str(script))
+    assert result.exit_code == 3
+    assert "which a signal or os._exit skips" in " ".join(result.stdout.split())

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 import transformers as hf
-from composites_testing.selection import variants
+from composites_testing.selection import only_fast, variants
 from composites_testing.transformer import TOKENS
 from torch import Tensor
 from torch._dynamo.utils import counters
@@ -59,7 +59,7 @@ def step(model: Any, call: Any, implementation: str, mask: Tensor | None) -> lis
     return [result.loss, result.logits, *torch.autograd.grad(result.loss, [*model.parameters()])]
 
 
-@variants("name", CONFIGS, fast=2)
+@variants("name", only_fast(CONFIGS, "gemma2", "gpt_oss", "llama"), fast=2)
 def test_steps_of_transformers(name: str, tmp_path: Path) -> None:
     """Layers are one composite in each direction, without a mask of all pairs of tokens."""
     model = made(name)
@@ -99,7 +99,7 @@ def test_experts_of_transformers(name: str) -> None:
     torch.testing.assert_close(torch.from_numpy(logits), expected[1].detach())
 
 
-@variants("name", CONFIGS, fast=1)
+@variants("name", only_fast(CONFIGS, "gemma2", "mistral"), fast=1)
 def test_generation_and_dropout_of_transformers(name: str) -> None:
     model = made(name)
     for mask in (torch.ones_like(PADDED), PADDED):

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from composites_testing.plugins import cpu_plugin
 from composites_testing.processes import run
+from composites_testing.selection import only_fast
 from jax.sharding import Mesh
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -90,7 +91,7 @@ def train(rank: int, wrapper: str, port: int, folder: Path) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("wrapper", only_fast(WRAPPERS, "sharded"))
 def test_models_of_several_processes_train_as_in_eager(wrapper: str, tmp_path: Path) -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
