@@ -9,7 +9,9 @@ from composites.errors import RegistryError
 from composites.registry.catalog import builtin_registry
 from composites.registry.listed_kernels import listed_in, listed_tolerances
 from composites.registry.model import Decomposition, When
+from composites.registry.packages import builtin_registry_path
 from composites.registry.validation import load_registry
+from composites.registry.yaml_text import read_yaml, registry_text
 
 
 def test_every_forward_has_its_backward() -> None:
@@ -21,6 +23,14 @@ def test_every_forward_has_its_backward() -> None:
     irregular = {"batch_norm_inference": "batch_norm_backward", "relu": "threshold_backward"}
     irregular["embedding"] = "embedding_dense_backward"
     assert paired == {name: f"{name}_backward" for name in paired} | irregular
+
+
+def test_libyaml_and_pyyaml_read_the_built_in_file_alike() -> None:
+    path = str(builtin_registry_path())
+    text = registry_text(path)
+    ours, plain = read_yaml(text, path), read_yaml(text, "acme.yaml")
+    assert ours.data["composites"]
+    assert (ours.data, ours.lines) == (plain.data, plain.lines)
 
 
 def test_an_entry_with_everything_prints_back() -> None:
