@@ -246,15 +246,14 @@ SAMPLES: Mapping[str, Sample] = {
 
 FAST = ("softmax",)
 """Kernels are compiled when they are first used, which takes seconds."""
-WEEKLY = ("loss, large, bf16",)
 
 
 def tier(name: str) -> Any:
-    """Weekly runs have a sample that takes most of a minute, and more samples of the same code."""
+    """Weekly runs have more samples of the same code, and samples in bf16."""
     if name in FAST:
         return ()
     many = ("grid sampling, bi", "grid sampling, nearest", "convolution, transposed, ")
-    if name in WEEKLY or name.startswith(many) or name.endswith(("1d", "3d")):
+    if name.startswith(many) or name.endswith(("1d", "3d", "bf16")):
         return pytest.mark.exhaustive
     return pytest.mark.slow
 

@@ -31,7 +31,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.torch_xla
-@pytest.mark.process
+@pytest.mark.exhaustive
 def test_memory_that_is_kept_is_not_cleared_again(monkeypatch: pytest.MonkeyPatch) -> None:
     (line,) = re.findall(r"^MALLOC_.*(?= XLA_COMPOSITE_OP)", PAGE.read_text(), re.MULTILINE)
     variables = dict(assignment.split("=") for assignment in line.split())

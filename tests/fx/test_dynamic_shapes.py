@@ -15,7 +15,7 @@ import pytest
 import torch
 from composites_testing.example_models import Example, compare
 from composites_testing.modules import Computed
-from composites_testing.selection import variants
+from composites_testing.selection import only_fast
 from composites_testing.stablehlo_commands import invoke
 from composites_testing.transformer import Block
 from torch import nn
@@ -99,7 +99,7 @@ def exported(name: str) -> Program:
     return model_named(name).export()
 
 
-@variants("name", MODELS)
+@pytest.mark.parametrize("name", only_fast(MODELS, *[*MODELS][:1]))
 def test_a_model_at_three_sizes(name: str, tmp_path: Path) -> None:
     model, program = model_named(name), exported(name)
     assert program.composites == model.at(2, 8).export().composites

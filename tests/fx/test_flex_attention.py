@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from composites_testing.selection import variants
+from composites_testing.selection import only_fast
 from torch import Tensor, nn
 from torch.nn.attention import flex_attention as flex
 
@@ -64,7 +64,7 @@ def made(mask: Function | None) -> Any:
     return None if mask is None else flex.create_block_mask(mask, N, None, L, L, device="cpu")
 
 
-@variants("name", CASES, fast=4)
+@pytest.mark.parametrize("name", only_fast(CASES, *[*CASES][:4]))
 def test_functions_of_positions_are_attributes_and_operands(name: str, tmp_path: Path) -> None:
     """A composite has the text of the third column; without one, its decomposition is computed."""
     score, mask, text = CASES[name]

@@ -119,10 +119,12 @@ def test_generation_and_dropout_of_transformers(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "implementation", "cache", "called"),
     [
-        ("llama", "sdpa", "static", {"update_kv_cache"}),
+        pytest.param("llama", "sdpa", "static", {"update_kv_cache"}, marks=pytest.mark.exhaustive),
         ("llama", "composites", "static", {"update_kv_cache", "cached_attention"}),
         ("llama", "composites", "i8", {"update_quantized_kv_cache", "quantized_cached_attention"}),
-        ("mistral", "composites", "static", set()),  # rolled, and has the prompt's last keys
+        pytest.param(  # rolled, and has the prompt's last keys
+            "mistral", "composites", "static", set(), marks=pytest.mark.exhaustive
+        ),
         ("mistral", "composites", "ring", {"update_ring_kv_cache", "cached_attention"}),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 import torch
 from composites_testing.environment import WITHOUT_YNNPACK, full_level
 from composites_testing.processes import run_python
+from composites_testing.selection import exhaustive
 
 import composites
 from benchmarks.training_models import MODELS, Step
@@ -109,7 +110,7 @@ print(json.dumps({
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("flags", ["", WITHOUT_YNNPACK])
+@pytest.mark.parametrize("flags", ["", *exhaustive(WITHOUT_YNNPACK)])
 def test_the_gradient_of_the_loss_as_users_compile_it(flags: str) -> None:
     """XLA:CPU leaves the stock exponential and the sum beside it to YNNPACK."""
     environment = full_level()

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from composites_testing.processes import run_python
+from composites_testing.selection import exhaustive
 from composites_testing.transformer import Block, losses, made
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -98,7 +99,7 @@ def cast(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("function", [dropped, moved, cast])
-@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", ["aot_eager", *exhaustive("inductor")])
 def test_functions(backend: str, function: Callable[[Tensor], Tensor]) -> None:
     """Functions of several sizes are compiled for each size."""
     with composites.enabled("all"):

@@ -30,7 +30,7 @@ from composites_testing.caught import (
     with_and_without,
 )
 from composites_testing.jax_calls import composite_names
-from composites_testing.selection import variants
+from composites_testing.selection import exhaustive, variants
 from flax import nnx
 
 import composites.jax
@@ -85,7 +85,7 @@ def _norm(cases: dict[str, Any], **fields: Any) -> Norm:
 
 
 NORMS = {entry: _norm(**written) for entry, written in DATA["norms"].items()}
-INTERFACES = variants("interface", ["linen", "nnx"])
+INTERFACES = pytest.mark.parametrize("interface", ["nnx", *exhaustive("linen")])
 
 
 def _made(

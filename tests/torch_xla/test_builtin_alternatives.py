@@ -11,7 +11,7 @@ import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
 from composites_testing.decompositions import decompositions_since
 from composites_testing.processes import run_python
-from composites_testing.selection import variants
+from composites_testing.selection import only_fast
 from composites_testing.tensors import gradient_of
 from torch import Tensor
 
@@ -56,7 +56,7 @@ QUICK = (
 )
 
 
-@variants("name", ALTERNATIVES, fast=QUICK)
+@pytest.mark.parametrize("name", only_fast(ALTERNATIVES, *QUICK))
 def test_numbers_of_samples(name: str) -> None:
     """Samples of `composites verify` have results and gradients that are as near to f64 as stock's
     or as promised, each computed by the alternative."""

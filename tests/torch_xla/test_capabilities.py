@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from composites_testing.processes import run_python
+from composites_testing.selection import exhaustive
 
 import lowering.frontends.torch_xla as package
 from lowering.frontends.torch_xla import capabilities
@@ -61,7 +62,7 @@ def test_nothing_is_missing_here() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("name", ["_xla_user_computation", "_xla_step_marker"])
+@pytest.mark.parametrize("name", ["_xla_user_computation", *exhaustive("_xla_step_marker")])
 def test_a_torch_xla_without_a_name(name: str) -> None:
     """A name is missing where a module is imported, or where the frontend is made."""
     done = run_python(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from composites_testing.processes import run_python
+from composites_testing.selection import exhaustive
 from transformers.models.gemma import modeling_gemma
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
@@ -109,7 +110,7 @@ print("right")
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("module", ["named", "copy"])
+@pytest.mark.parametrize("module", ["copy", *exhaustive("named")])
 def test_entries_of_a_vendor_come_first(tmp_path: Path, module: str) -> None:
     folder = tmp_path / "acme_layers"
     folder.mkdir()

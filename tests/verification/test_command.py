@@ -88,7 +88,7 @@ def test_a_table_and_a_file(folder: Path) -> None:
     assert "forward: result 0: " in str(case[0].text)
 
 
-@pytest.mark.process
+@pytest.mark.exhaustive
 def test_text_that_depends_on_the_process(folder: Path) -> None:
     """A lock is checked in another process, whose order of sets is another one."""
     file = write(folder, f"{GELU}, decomposition: 'verify_ops:scaled', backward: derive}}\n")
