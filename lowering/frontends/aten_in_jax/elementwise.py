@@ -63,6 +63,16 @@ for _name, _function in _IN_OPERAND_TYPE.items():
     rule_without_dtype(_function, f"aten::{_name}")
 
 
+def _log_add_exp(a: Any, b: Any) -> Any:
+    """Phases are not wrapped to [-pi, pi], as they are in JAX."""
+    if not jnp.iscomplexobj(a):
+        return jnp.logaddexp(a, b)
+    a, b = jnp.broadcast_arrays(a, b)
+    low, high = lax.select(a.real < b.real, a, b), lax.select(a.real < b.real, b, a)
+    same = jnp.isinf(high.real) & (low.real == high.real)
+    return jnp.where(same, low, high + jnp.log1p(jnp.exp(low - high)))
+
+
 def _compared(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def run(dtype: Any, a: Any, b: Any) -> Any:
         common = common_dtype(a, b)
@@ -74,7 +84,7 @@ def _compared(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "maximum": jnp.maximum, "minimum": jnp.minimum, "atan2": jnp.arctan2, "fmax": jnp.fmax,
     "fmin": jnp.fmin, "floor_divide": jnp.floor_divide, "copysign.Tensor": jnp.copysign,
-    "logaddexp": jnp.logaddexp, "hypot": jnp.hypot, "true_divide.Tensor": jnp.true_divide,
+    "logaddexp": _log_add_exp, "hypot": jnp.hypot, "true_divide.Tensor": jnp.true_divide,
 }  # fmt: skip
 _WITH_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
     "div": jnp.true_divide, "bitwise_and": jnp.bitwise_and, "bitwise_or": jnp.bitwise_or,

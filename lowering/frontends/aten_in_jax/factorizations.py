@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.table import NoRuleError, linear_algebra_rule
 
 
@@ -212,4 +213,6 @@ def _svd(
     return tuple(lax.linalg.svd(x, full_matrices=full_matrices))
 
 
-linear_algebra_rule("aten::linalg_matrix_exp")(lambda dtype, /, x: jax.scipy.linalg.expm(x))
+@linear_algebra_rule("aten::linalg_matrix_exp")
+def _matrix_exponential(dtype: Any, /, x: Any) -> Any:
+    return jax.scipy.linalg.expm(x.astype(opmath_dtype(dtype))).astype(dtype)
