@@ -173,6 +173,8 @@ def masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: CONVOLUTION(x[None], x[None], None, *[[1]] * 3, False, [0], 1, *[True] * 4),
         lambda x: torch.special.erfcx((x * 3).exp()),
         lambda x: torch.cat([torch.special.zeta(x * 0 + 3, y) for y in (x * 9, x.round())]),
+        lambda x: torch.special.zeta(x.round(), x.mT.reshape(4, 6).round()).nan_to_num(7),
+        torch.special.modified_bessel_i0,
         lambda x: torch.fake_quantize_per_tensor_affine(x * torch.nan, 0.1, 3, 0, 9),
         *[partial(booleans, reduce=reduce) for reduce in ("sum", "prod", "amax", "amin")],
         lambda x: x.index_reduce(1, PLACES[0], x * 2, "prod", include_self=False),

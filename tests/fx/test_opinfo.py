@@ -328,7 +328,8 @@ OTHERS = {
     f"aten::{name}"
     for name in (
         "adaptive_avg_pool3d", "adaptive_max_pool2d", "bilinear", "cdist", "conv_transpose1d",
-        "fft_fft2", "fft_irfftn", "fft_rfftn", "interpolate", "matrix_exp", "pad", "stft",
+        "fft_fft2", "fft_irfftn", "fft_rfftn", "interpolate", "matrix_exp", "multi_margin_loss",
+        "multilabel_margin_loss", "pad", "stft",
     )
 }  # fmt: skip
 """Functions that end in several operators."""

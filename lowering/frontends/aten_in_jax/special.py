@@ -18,6 +18,7 @@ _IN_F32: dict[str, Callable[..., Any]] = {
     "aten::special_log_ndtr": jsp.log_ndtr, "prims::bessel_i0": jsp.i0,
     "prims::bessel_i0e": jsp.i0e, "prims::bessel_i1": jsp.i1, "prims::bessel_i1e": jsp.i1e,
     "prims::ndtri": jsp.ndtri, "aten::igamma": lax.igamma, "aten::igammac": lax.igammac,
+    "aten::special_modified_bessel_i0": jsp.i0, "aten::special_modified_bessel_i1": jsp.i1,
     "aten::gcd": jnp.gcd, "aten::lcm": jnp.lcm,
 }  # fmt: skip
 
@@ -49,7 +50,8 @@ def _zeta(power: Any, x: Any) -> Any:
 
     is_pole = (x <= 0) & (x == jnp.floor(x)) & (power >= 1)
     y, total = lax.while_loop(has_terms, add_term, (x, jnp.zeros_like(x)))
-    return jnp.where(is_pole, jnp.inf, total + jsp.zeta(power, y))
+    result = jnp.where(is_pole, jnp.inf, total + jsp.zeta(power, y))
+    return jnp.where(power < 1, jnp.nan, result)
 
 
 rule("aten::special_zeta", "prims::zeta")(_in_f32(_zeta))

@@ -1,7 +1,7 @@
 """Rules of backward operators that PyTorch does not decompose: JAX derives them from PyTorch's
 decompositions of the forward operators."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,11 +24,14 @@ _PADDING = (
 )  # fmt: skip
 
 
-def _pulled(forward: Callable[..., Any], operands: list[Any], grad: Any) -> Any:
-    """The gradients of operands, in at least f32."""
+def _pulled(
+    forward: Callable[..., Any], operands: list[Any], grad: Any, constants: Sequence[Any] = ()
+) -> Any:
+    """The gradients of operands, in at least f32. Constants are the last arguments of `forward`."""
     wide = [x.astype(jnp.promote_types(x.dtype, jnp.float32)) for x in operands]
-    run = record(forward, wide)
-    result, pull = jax.vjp(lambda *arrays: run(*arrays)[0], *wide)
+    run = record(forward, [*wide, *constants])
+    present = [x for x in constants if x is not None]
+    result, pull = jax.vjp(lambda *arrays: run(*arrays, *present)[0], *wide)
     return pull(grad.astype(result.dtype))
 
 
@@ -51,9 +54,28 @@ def _grid_sampled(
     return [grad if asked else None for grad, asked in zip(gradients, mask, strict=True)]
 
 
+def _multi_margin(
+    dtype: Any, /, grad: Any, x: Any, target: Any, p: Any, margin: Any, weight: Any = None,
+    reduction: int = 1,
+) -> Any:  # fmt: skip
+    def forward(x: Any, target: Any, weight: Any) -> Any:
+        return overload("aten::multi_margin_loss")(x, target, p, margin, weight, reduction)
+
+    return _pulled(forward, [x], grad, [target, weight])[0]
+
+
+def _multilabel_margin(
+    dtype: Any, /, grad: Any, x: Any, target: Any, reduction: int, is_target: Any
+) -> Any:
+    forward = overload("aten::multilabel_margin_loss_forward")
+    return _pulled(lambda x, target: forward(x, target, reduction), [x], grad, [target])[0]
+
+
 for _names, _rule in ((_RESIZING, _resized), (_PADDING, _padded)):
     for _name in _names:
         RULES.setdefault(
             overload(f"aten::{_name}_backward"), partial(_rule, overload(f"aten::{_name}"))
         )
 RULES.setdefault(overload("aten::grid_sampler_2d_backward"), _grid_sampled)
+RULES.setdefault(overload("aten::multi_margin_loss_backward"), _multi_margin)
+RULES.setdefault(overload("aten::multilabel_margin_loss_backward"), _multilabel_margin)

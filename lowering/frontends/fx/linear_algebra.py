@@ -1,5 +1,5 @@
-"""Operators without kernels in PyTorch for the device `meta`: linear algebra, checks of values, and
-fake quantization, which torch.compile traces with tensors that have no values."""
+"""Operators without kernels in PyTorch for the device `meta`, among them linear algebra, checks of
+values, and fake quantization, which torch.compile traces with tensors that have no values."""
 
 from typing import Any
 
@@ -53,6 +53,10 @@ for _name in _CHECKS:
 capture.FUNCTIONS[overload("aten::_functional_assert_async.msg")] = _check_in_order
 
 
+def _like_operand(grad: torch.Tensor, self: torch.Tensor, *_: Any) -> torch.Tensor:
+    return torch.empty_like(self)
+
+
 def _fake_quantized(self: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty_like(self), torch.empty_like(self, dtype=torch.bool)
 
@@ -60,7 +64,9 @@ def _fake_quantized(self: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Te
 _library = torch.library.Library("aten", "IMPL")
 _DESCRIPTIONS = {
     "geqrf": _factorized,
-    "fractional_max_pool3d_backward": lambda grad, self, *_: torch.empty_like(self),
+    "fractional_max_pool3d_backward": _like_operand,
+    "multi_margin_loss_backward": _like_operand,
+    "multilabel_margin_loss_backward": _like_operand,
     "fake_quantize_per_tensor_affine_cachemask": _fake_quantized,
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _fake_quantized,
     "fake_quantize_per_channel_affine_cachemask": _fake_quantized,
