@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
+from lowering.frontends.aten_in_jax.dtypes import common_dtype, opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import NoRuleError, rule
 
@@ -224,15 +224,19 @@ def _searchsorted(
     if sorter is not None:
         sequence = jnp.take_along_axis(sequence, sorter, -1)
     side = side or ("right" if right else "left")
-    if not hasattr(x, "ndim"):
-        x = as_type(x, sequence.dtype)
-    x = jnp.asarray(x)
+    common = common_dtype(sequence, x)
+    sequence, x = as_type(sequence, common), jnp.asarray(as_type(x, common))
     if not x.size:
         return jnp.zeros(x.shape, dtype)
     if sequence.ndim == 1:
         return jnp.searchsorted(sequence, x, side)
     rows = sequence.reshape(-1, sequence.shape[-1]), x.reshape(-1, x.shape[-1])
     return jax.vmap(lambda s, v: jnp.searchsorted(s, v, side))(*rows).reshape(x.shape)
+
+
+@rule("aten::bucketize.Tensor", "aten::bucketize.Scalar")
+def _bucketize(dtype: Any, /, x: Any, boundaries: Any, **options: Any) -> Any:
+    return _searchsorted(dtype, boundaries, x, **options)
 
 
 def _rows_of_segments(rows: int, lengths: Any, offsets: Any) -> tuple[tuple[Any, ...], Any]:
