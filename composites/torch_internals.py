@@ -110,6 +110,12 @@ def decomposition_of(function: Any) -> Callable[..., Any] | None:
     return None
 
 
+def aten_function(operator: Any) -> Callable[..., Any] | None:
+    """Return the function that an operator of `prims` implements; None for other operators (an
+    attribute that `torch._prims` sets, in PyTorch 2.10 to 2.15)."""
+    return getattr(operator, "impl_aten", None)
+
+
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Return PyTorch's decompositions below autograd of all overloads that do not mutate."""
     return {

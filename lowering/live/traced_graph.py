@@ -124,8 +124,7 @@ def _move(part: torch.fx.GraphModule, device_type: str, is_outermost: bool) -> N
         asked = node.kwargs.get("device")
         if _is_type(asked, device_type) or (is_maker and asked is None and device_type == "cpu"):
             node.kwargs = {**node.kwargs, "device": device()}
-        is_copy = node.target in (torch_internals.TENSOR_OF_TENSORS, "new_tensor")
-        if is_copy and any(map(_is_tensor, pytree.tree_leaves(node.args[-1]))):
+        if _is_made_of_nodes(node):
             _join(part, node)
         elif node.target in _MADE_OF_NUMBERS and not node.all_input_nodes:
             _make_now(part, node, is_outermost)
@@ -143,6 +142,14 @@ def _makes_tensor(node: torch.fx.Node) -> bool:
     operands = (operand.meta.get("example_value") for operand in node.all_input_nodes)
     has_tensors = any(isinstance(operand, torch.Tensor) for operand in operands)
     return torch_internals.takes_device(node.target) and not has_tensors
+
+
+def _is_made_of_nodes(node: torch.fx.Node) -> bool:
+    """Return whether a node makes a tensor of a list with tensors, or of numbers that vary."""
+    if node.target in _MADE_OF_NUMBERS:
+        return bool(node.all_input_nodes) and not any(map(_is_tensor, node.all_input_nodes))
+    is_copy = node.target in (torch_internals.TENSOR_OF_TENSORS, "new_tensor")
+    return is_copy and any(map(_is_tensor, pytree.tree_leaves(node.args[-1])))
 
 
 def _is_type(value: Any, device_type: str) -> bool:
@@ -172,8 +179,9 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _join(part: torch.fx.GraphModule, node: torch.fx.Node) -> None:
-    """Write `torch.tensor` of a list that contains tensors without reading their values."""
+    """Write `torch.tensor` of a list that contains tensors or numbers without their values."""
     like = node.meta["example_value"]
+    values = node.args[0 if node.target in _MADE_OF_NUMBERS else -1]
     with part.graph.inserting_before(node):
         single = [
             part.graph.call_method(
@@ -181,7 +189,7 @@ def _join(part: torch.fx.GraphModule, node: torch.fx.Node) -> None:
             )
             if _is_tensor(leaf)
             else _filled(part, (1,), leaf, like.dtype)
-            for leaf in pytree.tree_leaves(node.args[-1])
+            for leaf in pytree.tree_leaves(values)
         ]
         joined = part.graph.call_function(torch.cat, (single,))
         shaped = part.graph.call_method("reshape", (joined, like.shape))

@@ -279,6 +279,14 @@ def test_tensors_of_tensors_and_types_of_the_cpu(call: Callable[[Tensor], Tensor
     torch.testing.assert_close(compiled(call)(x), call(x))
 
 
+def test_tensors_of_numbers_that_vary() -> None:
+    """Dynamo passes the second number as a size."""
+    run = compiled(lambda x, n: x * torch.as_tensor(n, dtype=x.dtype) + torch.asarray([n, 2.5]))
+    for number in (2, 3, 300):
+        expected = torch.tensor([2.0 * number, number + 2.5])
+        torch.testing.assert_close(run(torch.ones(2), number), expected)
+
+
 class Clamped(torch.autograd.Function):
     """A function with a gradient of its own, whose graphs are inside an operator of the graph."""
 

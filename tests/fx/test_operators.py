@@ -176,6 +176,7 @@ def masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.special.zeta(x.round(), x.mT.reshape(4, 6).round()).nan_to_num(7),
         torch.special.modified_bessel_i0,
         lambda x: torch.digamma(x * 0),
+        lambda x: torch.copysign(x, -2.5) + x.to(torch.int8).clamp(-300, 300),
         lambda x: torch.bucketize(x[0, 0], x.flatten().sort()[0]),
         lambda x: torch.searchsorted(torch.arange(6, device=x.device), 2.5) + x.long(),
         lambda x: torch.fake_quantize_per_tensor_affine(x * torch.nan, 0.1, 3, 0, 9),

@@ -199,12 +199,20 @@ def _masked_fill(dtype: Any, /, x: Any, mask: Any, value: Any) -> Any:
     return jnp.where(mask, as_type(value, dtype), x)
 
 
+def _as_bound(value: Any, dtype: Any) -> Any:
+    """A number outside of an integer type becomes the nearest number of the type."""
+    if _is_integer(dtype) and not hasattr(value, "ndim") and not is_symbolic_dim(value):
+        limits = jnp.iinfo(dtype)
+        value = min(max(value, int(limits.min)), int(limits.max))
+    return as_type(value, dtype)
+
+
 @rule("aten::clamp", "aten::clamp.Tensor", "aten::clamp_min", "aten::clamp_min.Tensor")
 def _clamp(dtype: Any, /, x: Any, low: Any = None, high: Any = None) -> Any:
     x = as_type(x, dtype)
     if low is not None:
-        x = jnp.maximum(x, as_type(low, dtype))
-    return x if high is None else jnp.minimum(x, as_type(high, dtype))
+        x = jnp.maximum(x, _as_bound(low, dtype))
+    return x if high is None else jnp.minimum(x, _as_bound(high, dtype))
 
 
 rule("aten::clamp_max", "aten::clamp_max.Tensor")(

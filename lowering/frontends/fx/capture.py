@@ -569,6 +569,7 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
         lists.decomposition_of(func)
         or _decompositions(in_program).get(func)
         or torch_internals.decomposition_of(func)
+        or torch_internals.aten_function(func)
     )
     if torch.Tag.dynamic_output_shape in func.tags:
         raise ValueReadError(f"the result of {func.name()} has a size that depends on values")
