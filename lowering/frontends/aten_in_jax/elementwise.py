@@ -21,7 +21,22 @@ def as_type(value: Any, dtype: Any) -> Any:
         value = jnp.asarray(value)
     if hasattr(value, "ndim"):
         return value if value.dtype == dtype else value.astype(dtype)
-    return np.asarray(value).astype(dtype)[()]
+    with np.errstate(over="ignore"):  # infinity, as in PyTorch
+        return np.asarray(value).astype(dtype)[()]
+
+
+def _scaling_dtype(dtype: Any, *operands: Any) -> Any:
+    """The type in which PyTorch's kernels multiply and divide by numbers: f32 for a narrow type
+    that cannot represent one of them, such as 0.1 in bf16. Tensors without dimensions are numbers
+    too."""
+    wide = opmath_dtype(dtype)
+
+    def is_rounded(value: Any) -> bool:
+        if hasattr(value, "ndim"):
+            return not value.ndim and jnp.promote_types(value.dtype, dtype) != dtype
+        return not is_symbolic_dim(value) and float(as_type(value, dtype)) != value
+
+    return wide if wide != dtype and any(map(is_rounded, operands)) else dtype
 
 
 def _in_type(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,7 +107,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "logaddexp": _log_add_exp, "hypot": jnp.hypot, "true_divide.Tensor": jnp.true_divide,
 }  # fmt: skip
 _WITH_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
-    "div": jnp.true_divide, "bitwise_and": jnp.bitwise_and, "bitwise_or": jnp.bitwise_or,
+    "bitwise_and": jnp.bitwise_and, "bitwise_or": jnp.bitwise_or,
     "bitwise_xor": jnp.bitwise_xor, "fmod": jnp.fmod, "remainder": jnp.remainder,
     "__lshift__": jnp.left_shift, "__rshift__": jnp.right_shift,
 }  # fmt: skip
@@ -130,12 +145,12 @@ rule_without_dtype(jnp.logical_xor, "aten::logical_xor")
 def _mul(dtype: Any, /, a: Any, b: Any) -> Any:
     """A product. XLA would compute the product of a number and a converted boolean by selecting the
     number or 0, even if the number is infinite or NaN."""
-    if _is_boolean(a):
-        a, b = b, a
-    a = as_type(a, dtype)
+    number, b = (b, a) if _is_boolean(a) else (a, b)
+    a = as_type(number, dtype)
     if _is_boolean(b) and jnp.issubdtype(dtype, jnp.inexact):
         return jnp.where(b, a, a * as_type(0, dtype))
-    return jnp.multiply(a, as_type(b, dtype))
+    wide = _scaling_dtype(dtype, number, b)
+    return jnp.multiply(as_type(number, wide), as_type(b, wide)).astype(dtype)
 
 
 def _is_boolean(value: Any) -> bool:
@@ -149,17 +164,33 @@ def _scaled(b: Any, alpha: Any, dtype: Any) -> Any:
 
 @rule("aten::add.Tensor", "aten::add.Scalar")
 def _add(dtype: Any, /, a: Any, b: Any, alpha: Any = 1) -> Any:
-    return jnp.add(as_type(a, dtype), _scaled(b, alpha, dtype))
+    wide = _scaling_dtype(dtype, alpha)
+    return jnp.add(as_type(a, wide), _scaled(b, alpha, wide)).astype(dtype)
 
 
 @rule("aten::sub.Tensor", "aten::sub.Scalar")
 def _sub(dtype: Any, /, a: Any, b: Any, alpha: Any = 1) -> Any:
-    return jnp.subtract(as_type(a, dtype), _scaled(b, alpha, dtype))
+    wide = _scaling_dtype(dtype, alpha)
+    return jnp.subtract(as_type(a, wide), _scaled(b, alpha, wide)).astype(dtype)
 
 
 @rule("aten::rsub.Scalar", "aten::rsub.Tensor")
 def _rsub(dtype: Any, /, a: Any, b: Any, alpha: Any = 1) -> Any:
-    return jnp.subtract(as_type(b, dtype), _scaled(a, alpha, dtype))
+    return _sub(dtype, b, a, alpha)
+
+
+@rule("aten::div.Tensor", "aten::div.Scalar")
+def _div(dtype: Any, /, a: Any, b: Any) -> Any:
+    wide = _scaling_dtype(dtype, a, b)
+    return jnp.true_divide(as_type(a, wide), as_type(b, wide)).astype(dtype)
+
+
+@rule("aten::round.decimals")
+def _round_decimals(dtype: Any, /, x: Any, *, decimals: int) -> Any:
+    x, scale = as_type(x, opmath_dtype(dtype)), 10.0 ** abs(decimals)
+    if decimals < 0:
+        return (jnp.round(x / scale) * scale).astype(dtype)
+    return (jnp.round(x * scale) / scale).astype(dtype)
 
 
 @rule("aten::div.Tensor_mode", "aten::div.Scalar_mode")

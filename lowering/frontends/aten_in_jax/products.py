@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from composites.operators import wide_products  # noqa: F401  (it defines composites::matmul)
+from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import rule, rule_of_package, rule_without_dtype
 
@@ -28,7 +29,11 @@ def _added(dtype: Any, addend: Any, product: Any, beta: Any, alpha: Any) -> Any:
 
 @rule("aten::addmm", "aten::baddbmm", "aten::addmv")
 def _addmm(dtype: Any, /, addend: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-    return _added(dtype, addend, jnp.matmul(a, b), beta, alpha)
+    if alpha == 1 and beta in (0, 1):
+        return _added(dtype, addend, jnp.matmul(a, b), beta, alpha)
+    wide = opmath_dtype(dtype)  # as in PyTorch, the sum is rounded once
+    product = jnp.matmul(a, b, preferred_element_type=wide)
+    return _added(wide, as_type(addend, wide), product, beta, alpha).astype(dtype)
 
 
 @rule("aten::addmm.dtype", "aten::baddbmm.dtype")
