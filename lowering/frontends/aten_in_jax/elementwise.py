@@ -33,8 +33,8 @@ def _scaling_dtype(dtype: Any, *operands: Any) -> Any:
 
     def is_rounded(value: Any) -> bool:
         if hasattr(value, "ndim"):
-            return not value.ndim and jnp.promote_types(value.dtype, dtype) != dtype
-        return not is_symbolic_dim(value) and float(as_type(value, dtype)) != value
+            return not value.ndim and value.dtype not in (dtype, jnp.bool_)
+        return is_symbolic_dim(value) or float(as_type(value, dtype)) != value
 
     return wide if wide != dtype and any(map(is_rounded, operands)) else dtype
 
