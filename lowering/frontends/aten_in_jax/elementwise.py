@@ -34,7 +34,7 @@ def _scaling_dtype(dtype: Any, *operands: Any) -> Any:
     def is_rounded(value: Any) -> bool:
         if hasattr(value, "ndim"):
             return not value.ndim and value.dtype not in (dtype, jnp.bool_)
-        return is_symbolic_dim(value) or float(as_type(value, dtype)) != value
+        return bool(is_symbolic_dim(value)) or float(as_type(value, dtype)) != value
 
     return wide if wide != dtype and any(map(is_rounded, operands)) else dtype
 
