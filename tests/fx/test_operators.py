@@ -178,6 +178,8 @@ def masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: (1 - (x > 0).half()) * -1e9 + (x / 10).half() * 1e5,
         lambda x: torch.round(x.half() * 3000, decimals=1) / (1e-6 + x.half() * 0),
         lambda x: x[:, :4].half().addmm(y := x[:, :4].half() / 3, y, beta=1e5, alpha=-1e6),
+        lambda x: (ones := (x[:1, :1] * 0 + 1).bfloat16().expand(999, 9)).sum() + ones.cumsum(0),
+        lambda x: torch.exp2((x - 9).bfloat16()),
         lambda x: torch.digamma(x * 0),
         lambda x: torch.copysign(x, -2.5) + x.to(torch.int8).clamp(-300, 300),
         lambda x: torch.bucketize(x[0, 0], x.flatten().sort()[0]),

@@ -51,6 +51,11 @@ def _sign(x: Any) -> Any:
     return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
 
 
+def _exp2(x: Any) -> Any:
+    """In f32 for narrow types, in which XLA would multiply by the logarithm of 2."""
+    return jnp.exp2(x.astype(opmath_dtype(x.dtype))).astype(x.dtype)
+
+
 def _digamma(x: Any) -> Any:
     pole = jnp.copysign(as_type(jnp.inf, x.dtype), -x)  # lax.digamma is -inf at -0.0 too
     return jnp.where(x == 0, pole, lax.digamma(x))
@@ -60,7 +65,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "acos": jnp.arccos, "acosh": jnp.arccosh, "asin": jnp.arcsin, "asinh": jnp.arcsinh,
     "atan": jnp.arctan, "atanh": jnp.arctanh, "bitwise_not": jnp.bitwise_not, "ceil": jnp.ceil,
     "cos": jnp.cos, "cosh": jnp.cosh, "digamma": _digamma, "erf": lax.erf, "erfc": lax.erfc,
-    "erfinv": lax.erf_inv, "exp": jnp.exp, "exp2": jnp.exp2, "expm1": jnp.expm1,
+    "erfinv": lax.erf_inv, "exp": jnp.exp, "exp2": _exp2, "expm1": jnp.expm1,
     "floor": jnp.floor, "lgamma": lax.lgamma, "log": jnp.log, "log10": jnp.log10,
     "log1p": jnp.log1p, "log2": jnp.log2, "neg": jnp.negative, "reciprocal": jnp.reciprocal,
     "relu": lambda x: jnp.maximum(x, as_type(0, x.dtype)), "rsqrt": lax.rsqrt,

@@ -28,7 +28,9 @@ def _axes_of_logic(x: Any, dims: Any) -> tuple[int, ...]:
 
 @rule("aten::sum", "aten::sum.dim_IntList", "prims::sum")
 def _sum(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    return jnp.sum(as_type(x, dtype), _axes(x, dims), dtype=dtype, keepdims=keepdim)
+    wide = opmath_dtype(dtype)  # XLA:CPU would sum bf16 in bf16
+    total = jnp.sum(as_type(x, wide), _axes(x, dims), dtype=wide, keepdims=keepdim)
+    return total.astype(dtype)
 
 
 def _reduction(
@@ -105,13 +107,14 @@ def _scan(function: Callable[..., Any], whole: Callable[..., Any], neutral: int)
     """
 
     def scan(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:
-        values, axis = as_type(x, dtype), dim % max(x.ndim, 1)
+        wide = opmath_dtype(dtype)
+        values, axis = as_type(x, wide), dim % max(x.ndim, 1)
         if not (x.ndim and is_symbolic_dim(x.shape[axis])):
-            return function(values, dim)
+            return function(values, dim).astype(dtype)
         last = jnp.moveaxis(values, axis, -1)[..., None, :]
         positions = jnp.arange(x.shape[axis])
-        seen = jnp.where(positions <= positions[:, None], last, jnp.asarray(neutral, dtype))
-        return jnp.moveaxis(whole(seen, -1), -1, axis)
+        seen = jnp.where(positions <= positions[:, None], last, jnp.asarray(neutral, wide))
+        return jnp.moveaxis(whole(seen, -1), -1, axis).astype(dtype)
 
     return scan
 
