@@ -52,7 +52,7 @@ for name, first in json.loads(sys.argv[1]).items():
     "names",
     [
         ["enable"],
-        pytest.param(["disable", "export"], marks=pytest.mark.process),
+        pytest.param(["disable", "export"], marks=pytest.mark.exhaustive),
         pytest.param([*FIRST], id="all", marks=pytest.mark.exhaustive),
     ],
 )

@@ -184,7 +184,7 @@ print(tried)
     ("changes", "calls"),
     [
         (1409, 797),
-        pytest.param(701, 401, marks=pytest.mark.slow),
+        pytest.param(701, 401, marks=pytest.mark.exhaustive),
         pytest.param(301, 199, marks=pytest.mark.exhaustive),
         pytest.param(19, 7, marks=pytest.mark.exhaustive),
     ],

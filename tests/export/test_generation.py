@@ -162,7 +162,7 @@ def test_a_model_that_reads_its_masks_has_no_rings() -> None:
     assert all("x20x" in value.type for value in decode.inputs if value.name.endswith(".keys"))
 
 
-@pytest.mark.process
+@pytest.mark.exhaustive
 def test_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
     has_litert = find_spec("litert_converter") is not None
     for runtime, *options in [["jax"], *([["litert"], ["litert", "--int8"]] if has_litert else [])]:

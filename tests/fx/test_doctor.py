@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from composites_testing.processes import run
 
 
@@ -23,6 +24,7 @@ def test_a_healthy_environment_without_torch_xla() -> None:
     assert not [check for check in report.values() if check["level"] == "problem"]
 
 
+@pytest.mark.exhaustive
 def test_suggestions_need_torch_xla(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("import torch\ndef net(): return torch.nn.Identity(), ()\n")
     model = f"{tmp_path / 'model.py'}:net"

@@ -37,7 +37,7 @@ def compiled(function: Any, backend: Any, **keywords: Any) -> Any:
     return torch.compile(function, backend=composites.wrap(backend), **keywords)
 
 
-@pytest.mark.parametrize("backend", [Recorder(), "aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", [Recorder(), "aot_eager", *exhaustive("inductor")])
 def test_a_model_trains_as_in_eager(backend: Any) -> None:
     eager = made(Block)
     expected, model = losses(eager, eager), made(Block)

@@ -74,7 +74,7 @@ print("right")
 """
 
 
-@pytest.mark.process
+@pytest.mark.exhaustive
 def test_a_module_of_copies_that_is_imported_later() -> None:
     done = run_python(LATER, XLA_COMPOSITE_OP="llama_rms_norm,swiglu,rotary_embedding")
     assert done.stdout.endswith("right\n"), done.stderr

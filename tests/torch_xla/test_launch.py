@@ -38,7 +38,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.process
+@pytest.mark.exhaustive
 def test_a_launched_process_trains_with_the_same_bits(tmp_path: Path) -> None:
     file = tmp_path / "worker.py"
     file.write_text(WORKER)

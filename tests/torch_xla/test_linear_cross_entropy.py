@@ -259,8 +259,8 @@ print(loss.item() > 0, sorted(entry.decompositions))
 """
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("kind", ["llama", *exhaustive("gpt2")])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_training_holds_nothing_of_the_size_of_the_logits(kind: str, tmp_path: Path) -> None:
     """Neither the optimized HLO nor XLA's account of buffers holds anything of that size."""
     done = run_python(
@@ -309,7 +309,7 @@ def test_autocast(call: Call, forward: bool, backward: bool) -> None:
     assert_bits_of_stock(ours, stock, torch.bfloat16)
 
 
-@pytest.mark.process
+@pytest.mark.exhaustive
 def test_autocast_where_devices_share_the_graph() -> None:
     """The function itself is called, in the test above, where devices share the graph."""
     pytest_ = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
