@@ -28,7 +28,7 @@ def _axes_of_logic(x: Any, dims: Any) -> tuple[int, ...]:
 
 @rule("aten::sum", "aten::sum.dim_IntList", "prims::sum")
 def _sum(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    wide = opmath_dtype(dtype)  # XLA:CPU would sum bf16 in bf16
+    wide = opmath_dtype(dtype)  # XLA:CPU would sum several dimensions in bf16
     total = jnp.sum(as_type(x, wide), _axes(x, dims), dtype=wide, keepdims=keepdim)
     return total.astype(dtype)
 
